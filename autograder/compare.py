@@ -1,0 +1,188 @@
+"""Compare what the learner's code gave with what was expected.
+
+The order is fixed: type, dtype, shape, finiteness, then values, so that the first difference told
+is the most basic one. Nothing broadcasts, an empty tensor equals only an empty tensor of the same
+shape, and NaN equals NaN only where NaN was expected. Messages hold no number taken from the
+learner's output, since hidden inputs could be carried out that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+class Mismatch(AssertionError):
+    """The learner's value is not the expected one; `message` is for the learner."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+        # Set by `expect`: what was compared, and which `expect` of the test it was.
+        self.got: Any = None
+        self.index = -1
+
+
+class _Recorder:
+    """The values given to `expect` while a test is run, and whether it may raise."""
+
+    def __init__(self, judging: bool) -> None:
+        self.judging = judging
+        self.values: list[Any] = []
+
+
+_recorder = _Recorder(judging=True)
+
+
+@contextmanager
+def recording(judging: bool) -> Iterator[list[Any]]:
+    """Collect what `expect` is given. With `judging` false, `expect` only takes notes."""
+    global _recorder
+    outer, _recorder = _recorder, _Recorder(judging)
+    try:
+        yield _recorder.values
+    finally:
+        _recorder = outer
+
+
+def expect(
+    got: Any, want: Any, *, rtol: float = 1e-5, atol: float = 1e-6, what: str = "the output"
+) -> None:
+    """Check that `got` equals `want` within `atol + rtol * |want|` per element.
+
+    got: a value from the learner's code: tensor, number, text, None, tuple, list or dict of these.
+    want: the expected value, computed before the call. Tensors must agree in dtype and shape.
+    Raises Mismatch with a sentence for the learner.
+    """
+    recorder = _recorder
+    recorder.values.append(_copy(got))
+    if not recorder.judging:
+        return
+    try:
+        _compare(got, want, rtol, atol, what)
+    except Mismatch as mismatch:
+        mismatch.got = recorder.values[-1]
+        mismatch.index = len(recorder.values) - 1
+        raise
+
+
+def same(got: Any, other: Any) -> bool:
+    """Whether two values agree up to rounding; used to recognise a known mistake's output.
+
+    Elements may differ by what two orders of summation in the tensor's dtype differ by.
+    """
+    if isinstance(got, torch.Tensor) and isinstance(other, torch.Tensor):
+        if got.dtype != other.dtype or got.shape != other.shape:
+            return False
+        if not got.is_floating_point():
+            return torch.equal(got, other)
+        eps = torch.finfo(got.dtype).eps
+        a, b = got.double(), other.double()
+        finite = b[b.isfinite()]
+        scale = float(finite.abs().max()) if finite.numel() else 1.0
+        return torch.allclose(a, b, rtol=64 * eps, atol=64 * eps * scale, equal_nan=True)
+    if isinstance(got, (tuple, list)) and isinstance(other, (tuple, list)):
+        return len(got) == len(other) and all(map(same, got, other))
+    if isinstance(got, Mapping) and isinstance(other, Mapping):
+        return list(got) == list(other) and all(same(got[k], other[k]) for k in got)
+    return type(got) is type(other) and got == other
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_copy, value))
+    if isinstance(value, Mapping):
+        return {k: _copy(v) for k, v in value.items()}
+    return value
+
+
+def _compare(got: Any, want: Any, rtol: float, atol: float, what: str) -> None:
+    if isinstance(want, torch.Tensor):
+        _compare_tensor(got, want, rtol, atol, what)
+    elif isinstance(want, (tuple, list)):
+        if not isinstance(got, (tuple, list)):
+            raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected {len(want)} values.")
+        if len(got) != len(want):
+            raise Mismatch(f"{_upper(what)} has another number of values; expected {len(want)}.")
+        for i, (g, w) in enumerate(zip(got, want, strict=True)):
+            _compare(g, w, rtol, atol, f"value {i + 1} of {what}")
+    elif isinstance(want, Mapping):
+        if not isinstance(got, Mapping):
+            raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected named values.")
+        if set(got) != set(want):
+            names = ", ".join(f"`{n}`" for n in want)
+            raise Mismatch(f"{_upper(what)} has other names; expected {names}.")
+        for name in want:
+            _compare(got[name], want[name], rtol, atol, f"`{name}` in {what}")
+    elif isinstance(want, bool) or want is None or isinstance(want, str):
+        if type(got) is not type(want) or got != want:
+            raise Mismatch(f"{_upper(what)} is not {want!r}.")
+    else:
+        _compare_number(got, want, rtol, atol, what)
+
+
+def _compare_number(got: Any, want: float, rtol: float, atol: float, what: str) -> None:
+    if isinstance(got, torch.Tensor) and got.dim() == 0 and not got.dtype == torch.bool:
+        got = got.item()  # a 0-dim tensor where a number is asked is a matter of taste
+    if type(got) not in (int, float):
+        raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected a number.")
+    if isinstance(want, int) and isinstance(got, float) and got != int(want):
+        raise Mismatch(f"{_upper(what)} is a wrong number.")
+    if not abs(got - want) <= atol + rtol * abs(want):
+        raise Mismatch(f"{_upper(what)} is a wrong number.")
+
+
+def _compare_tensor(got: Any, want: torch.Tensor, rtol: float, atol: float, what: str) -> None:
+    if not isinstance(got, torch.Tensor):
+        extra = " Is a `return` missing?" if got is None else ""
+        raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected a tensor.{extra}")
+    if got.dtype != want.dtype:
+        raise Mismatch(
+            f"{_upper(what)} has dtype {_dtype(got)}; expected {_dtype(want)}."
+        )
+    if got.shape != want.shape:
+        # Only sizes that the expected shape also has are repeated: others could be a message.
+        known = set(want.shape) | {1}
+        told = got.dim() <= want.dim() + 1 and set(got.shape) <= known
+        has = f"shape {tuple(got.shape)}" if told else "another shape"
+        raise Mismatch(f"{_upper(what)} has {has}; expected {tuple(want.shape)}.")
+    if not want.is_floating_point():
+        if not torch.equal(got, want):
+            raise Mismatch(f"{_upper(what)} has wrong values.")
+        return
+    g, w = got.detach().double(), want.detach().double()
+    if not torch.equal(g.isnan(), w.isnan()):
+        raise Mismatch(f"{_upper(what)} has NaN where a number was expected.")
+    infinite = w.isinf() | g.isinf()
+    if not torch.equal(g[infinite], w[infinite]):
+        raise Mismatch(f"{_upper(what)} has infinite values where finite ones were expected.")
+    finite = w.isfinite()
+    g, w = g[finite], w[finite]
+    wrong = (g - w).abs() > atol + rtol * w.abs()
+    if bool(wrong.any()):
+        part = "all values are wrong" if bool(wrong.all()) else "some values are wrong"
+        raise Mismatch(f"{_upper(what)} has the right shape and dtype, but {part}.")
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    return {
+        bool: "a bool", int: "an integer", float: "a float", str: "text",
+        tuple: "a tuple", list: "a list", dict: "a dict",
+    }.get(type(value), "another type")  # fmt: skip

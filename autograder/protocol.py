@@ -1,0 +1,293 @@
+"""Frames between the grader (trusted) and a worker (untrusted): data only, never code.
+
+A frame is a fixed prefix (two unsigned big-endian 32-bit lengths), a JSON header and a safetensors
+body. Tensors stand in the header as `{"tensor": index, ...}` and lie in the body. Everything a
+worker sends goes through `receive`, which refuses a frame that is too large, too deep, has unknown
+or duplicate keys, holds NaN literals, or names tensors that are not there. Nothing is unpickled
+and nothing is evaluated on either side.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import struct
+import time
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as _load_tensors
+from safetensors.torch import save as _save_tensors
+
+# Caps on one frame. Each stops a reply that would cost the grader memory or time (attack 13).
+MAX_HEADER = 1 << 20
+MAX_BODY = 64 << 20
+MAX_DEPTH = 8
+MAX_NODES = 4096
+MAX_TENSORS = 256
+MAX_TEXT = 4096
+MAX_RANK = 8
+
+_PREFIX = struct.Struct("!II")
+_DTYPES = {
+    name: getattr(torch, name)
+    for name in (
+        "float16", "bfloat16", "float32", "float64",
+        "uint8", "int8", "int16", "int32", "int64", "bool",
+    )
+}  # fmt: skip
+_NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+Value = None | bool | int | float | str | torch.Tensor | torch.dtype | list | tuple | dict
+
+
+class ProtocolError(Exception):
+    """A frame broke the rules; the connection is not to be used again."""
+
+
+class Closed(ProtocolError):
+    """The other side closed the connection between two frames."""
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def encode(value: Any, tensors: dict[str, torch.Tensor], depth: int = 0) -> Any:
+    """Turn a value into JSON, putting its tensors into `tensors`.
+
+    Strides are sent along, so that a transposed, sliced or expanded tensor arrives as one.
+    Raises TypeError for a value that the protocol has no form for.
+    """
+    if depth > MAX_DEPTH:
+        raise TypeError("a value nested too deeply")
+    if value is None or type(value) in (bool, int):
+        return value
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if type(value) is str:
+        return {"str": value}
+    if isinstance(value, torch.Tensor):
+        return _encode_tensor(value, tensors)
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).removeprefix("torch.")}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [encode(v, tensors, depth + 1) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": [[str(k), encode(v, tensors, depth + 1)] for k, v in value.items()]}
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def _encode_tensor(value: torch.Tensor, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    if value.layout != torch.strided:
+        raise TypeError(f"a tensor of layout {value.layout}")
+    if value.dtype not in _DTYPES.values():
+        raise TypeError(f"a tensor of dtype {value.dtype}")
+    if value.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"a tensor on device {value.device.type}")
+    node: dict[str, Any] = {"tensor": len(tensors)}
+    data = value.detach()
+    if not data.is_contiguous():
+        node["stride"] = list(data.stride())
+        node["shape"] = list(data.shape)
+        # An expanded axis (stride 0) repeats one element: send that element once.
+        data = data[tuple(slice(0, 1) if s == 0 else slice(None) for s in data.stride())]
+    # A copy: safetensors refuses tensors that share memory, and a view may be one.
+    tensors[str(len(tensors))] = data.cpu().contiguous().clone()
+    return node
+
+
+def decode(node: Any, tensors: dict[str, torch.Tensor], depth: int = 0) -> Value:
+    """The value that `encode` made. Raises ProtocolError for anything else."""
+    if depth > MAX_DEPTH:
+        raise ProtocolError("a value nested too deeply")
+    if node is None or type(node) in (bool, int, float):
+        return node
+    if type(node) is not dict or not node:
+        raise ProtocolError("a value of unknown form")
+    if "tensor" in node:
+        return _decode_tensor(node, tensors)
+    if len(node) != 1:
+        raise ProtocolError("a value with unknown keys")
+    ((kind, inner),) = node.items()
+    if kind == "float" and inner in ("nan", "inf", "-inf"):
+        return _NONFINITE[inner]
+    if kind == "str" and type(inner) is str and len(inner) <= MAX_TEXT:
+        return inner
+    if kind == "dtype" and type(inner) is str and inner in _DTYPES:
+        return _DTYPES[inner]
+    if kind in ("list", "tuple") and type(inner) is list:
+        items = [decode(v, tensors, depth + 1) for v in inner]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict" and type(inner) is list:
+        return _decode_dict(inner, tensors, depth)
+    raise ProtocolError("a value of unknown kind")
+
+
+def _decode_dict(pairs: list, tensors: dict[str, torch.Tensor], depth: int) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for pair in pairs:
+        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
+            raise ProtocolError("a dict entry of unknown form")
+        if pair[0] in out or len(pair[0]) > MAX_TEXT:
+            raise ProtocolError("a dict with a duplicate or oversize key")
+        out[pair[0]] = decode(pair[1], tensors, depth + 1)
+    return out
+
+
+def _decode_tensor(node: dict[str, Any], tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    if not node.keys() <= {"tensor", "stride", "shape"}:
+        raise ProtocolError("a tensor with unknown keys")
+    data = tensors.get(str(node["tensor"])) if type(node["tensor"]) is int else None
+    if data is None:
+        raise ProtocolError("a tensor that is not in the frame")
+    if "stride" not in node and "shape" not in node:
+        return data
+    shape, stride = node.get("shape"), node.get("stride")
+    if not (_is_sizes(shape) and _is_sizes(stride) and len(shape) == len(stride) == data.dim()):
+        raise ProtocolError("a tensor with a bad shape or stride")
+    return _restride(data, shape, stride)
+
+
+def _is_sizes(value: Any) -> bool:
+    return type(value) is list and all(type(v) is int and 0 <= v < 1 << 40 for v in value)
+
+
+def _restride(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.Tensor:
+    """A tensor of `shape` and `stride` holding `data` (shape with 1 on each axis of stride 0)."""
+    unit = [1 if s == 0 else n for n, s in zip(shape, stride, strict=True)]
+    if 0 in unit:
+        return data.new_empty(shape)
+    extent = 1 + sum((n - 1) * s for n, s in zip(unit, stride, strict=True))
+    count = math.prod(shape)
+    if list(data.shape) != unit or extent * data.element_size() > MAX_BODY or count > MAX_BODY:
+        raise ProtocolError("a tensor whose strides do not fit its data")
+    out = data.new_zeros(extent).as_strided(unit, stride)
+    try:
+        out.copy_(data)
+    except RuntimeError as error:  # overlapping strides
+        raise ProtocolError("a tensor with overlapping strides") from error
+    return out.expand(shape)
+
+
+# -- frames -----------------------------------------------------------------------------------
+
+
+def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None:
+    """Send `header` (plain JSON) with `value` encoded under the key "value".
+
+    Raises TypeError if the value has no form, ProtocolError if the frame would be too large.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    header = dict(header, value=encode(value, tensors))
+    text = json.dumps(header, allow_nan=False).encode()
+    body = _save_tensors(tensors) if tensors else b""
+    if len(text) > MAX_HEADER or len(body) > MAX_BODY or len(tensors) > MAX_TENSORS:
+        raise ProtocolError("a frame that is too large")
+    sock.sendall(_PREFIX.pack(len(text), len(body)) + text + body)
+
+
+def receive(
+    sock: socket.socket, keys: frozenset[str], deadline: float | None = None
+) -> tuple[dict[str, Any], Value]:
+    """One frame: its header without the value, and the value.
+
+    `keys` are the header keys allowed beside "value"; all must be there. `deadline` is a
+    `time.monotonic()` moment for the whole frame, so that a peer cannot stretch it byte by byte.
+    Raises Closed when the peer has closed between frames, ProtocolError for a frame that breaks
+    the rules, TimeoutError when the deadline passes.
+    """
+    prefix = _read(sock, _PREFIX.size, deadline, first=True)
+    header_size, body_size = _PREFIX.unpack(prefix)
+    if header_size > MAX_HEADER or body_size > MAX_BODY:
+        raise ProtocolError("a frame that is too large")
+    header = parse_header(_read(sock, header_size, deadline))
+    if header.keys() != keys | {"value"}:
+        raise ProtocolError("a header with missing or unknown keys")
+    tensors = parse_body(_read(sock, body_size, deadline))
+    value = decode(header.pop("value"), tensors)
+    return header, value
+
+
+def _read(sock: socket.socket, size: int, deadline: float | None, first: bool = False) -> bytes:
+    parts, left = [], size
+    while left:
+        if deadline is not None:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError("no reply in time")
+            sock.settimeout(remaining)
+        try:
+            part = sock.recv(min(left, 1 << 20))
+        except ConnectionError as error:
+            raise Closed("the connection broke") from error
+        if not part:
+            raise Closed("closed") if first and left == size else ProtocolError("a frame cut short")
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def parse_header(text: bytes) -> dict[str, Any]:
+    """The JSON object in `text`, without NaN, duplicate keys, deep nesting or huge numbers."""
+    # Depth is counted on the bytes first: Python's parser recurses, and deep input costs stack.
+    if _depth(text) > 2 * MAX_DEPTH + 4:
+        raise ProtocolError("a header nested too deeply")
+    count = 0
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal count
+        count += len(items)
+        out = dict(items)
+        if len(out) != len(items):
+            raise ProtocolError("a header with duplicate keys")
+        if count > MAX_NODES:
+            raise ProtocolError("a header with too many values")
+        return out
+
+    def integer(digits: str) -> int:
+        if len(digits) > 20:
+            raise ProtocolError("a number that is too long")
+        return int(digits)
+
+    def constant(name: str) -> float:
+        raise ProtocolError(f"a header with the literal {name}")
+
+    try:
+        header = json.loads(
+            text.decode("utf-8"), object_pairs_hook=pairs, parse_int=integer, parse_constant=constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("a header that is not JSON") from error
+    if type(header) is not dict:
+        raise ProtocolError("a header that is not an object")
+    return header
+
+
+def _depth(text: bytes) -> int:
+    depth = deepest = 0
+    for byte in text.translate(None, _NOT_BRACKETS):
+        depth += 1 if byte in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def parse_body(body: bytes) -> dict[str, torch.Tensor]:
+    """The tensors in a safetensors body, with caps on their number, rank and dtypes."""
+    if not body:
+        return {}
+    try:
+        # safetensors' parser is written in Rust and checks every offset against the buffer.
+        tensors = _load_tensors(body)
+    except (SafetensorError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise ProtocolError("a body that is not safetensors") from error
+    if len(tensors) > MAX_TENSORS:
+        raise ProtocolError("a body with too many tensors")
+    for tensor in tensors.values():
+        if tensor.dtype not in _DTYPES.values() or tensor.dim() > MAX_RANK:
+            raise ProtocolError("a tensor of an unknown dtype or too many axes")
+    return tensors

@@ -1,0 +1,162 @@
+"""The `student` fixture: a hidden test's view of one submission.
+
+Attribute access gives the learner's functions and classes by name. Each call is sent away, to a
+worker in the sandbox (or, with `Student.local`, to trusted code in this process, to replay a test
+against a reference or a known mistake), and what comes back is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+
+from .verdict import LearnerError
+from .worker import Executor, describe
+
+
+class Link(Protocol):
+    """Where calls go."""
+
+    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
+        """Perform `op`; `name` is the learner's function or class that the test is about."""
+
+
+class LocalLink:
+    """Calls to trusted code in this process."""
+
+    def __init__(self, namespace: Mapping[str, Any]) -> None:
+        self._executor = Executor(dict(namespace))
+
+    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
+        try:
+            return _plain(self._executor.perform(op, request))
+        except Exception as error:
+            found = describe(error)
+            raise LearnerError(found["type"], 0, 0, name) from error
+
+
+def _plain(value: Any) -> Any:
+    """Detach tensors, as the wire would."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, (tuple, list)):
+        return type(value)(_plain(v) for v in value)
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+class Student:
+    """One submission. `student.layer_norm(x, w, b, eps)` calls, `student.LayerNorm(8)` constructs.
+
+    Failures of the learner's code raise LearnerError or WorkerLost, which the runner turns into a
+    verdict; a test needs no `try`.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._handles = 0
+        self._last = ""
+
+    @classmethod
+    def local(cls, namespace: Mapping[str, Any]) -> Student:
+        """A student whose functions are those of `namespace`, called in this process."""
+        return cls(LocalLink(namespace))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._last = name
+        return self._construct(name) if name[0].isupper() else self._function(name)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            request = {"name": name, "args": list(args), "kwargs": kwargs}
+            return self._link.perform(name, "call", request)
+
+        return call
+
+    def _construct(self, name: str) -> Callable[..., Module]:
+        def new(*args: Any, **kwargs: Any) -> Module:
+            self._handles += 1
+            request = {
+                "handle": self._handles, "name": name, "args": list(args), "kwargs": kwargs,
+            }  # fmt: skip
+            self._link.perform(name, "new", request)
+            return Module(self._link, name, self._handles)
+
+        return new
+
+    def vjp(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., tuple]]:
+        """The output of the learner's function, and its vector-Jacobian product.
+
+        `vjp(g)` takes the upstream gradient (one per output tensor) and returns one gradient per
+        floating-point positional tensor of `args`, None where no gradient flows.
+        """
+        out = self._link.perform(
+            name, "forward", {"target": name, "args": list(args), "kwargs": kwargs}
+        )
+        return out, lambda *grads: tuple(_backward(self._link, name, grads)[0])
+
+    def inputs(self) -> list[torch.Tensor]:
+        """The positional tensors of the last call as they are after it."""
+        return self._link.perform(self._last, "inputs", {})
+
+
+class Module:
+    """A module of the learner's that lives in the worker."""
+
+    def __init__(self, link: Link, name: str, handle: int) -> None:
+        self._link, self._name, self._handle = link, name, handle
+
+    def _perform(self, op: str, **request: Any) -> Any:
+        return self._link.perform(self._name, op, {"handle": self._handle, **request})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._perform("invoke", args=list(args), kwargs=kwargs)
+
+    def state(self) -> Any:
+        """`state_dict()`: name -> tensor."""
+        return self._perform("state")
+
+    def parameters(self) -> Any:
+        """Names of the trainable parameters."""
+        return self._perform("parameters")
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """`load_state_dict(state)`, strict."""
+        self._perform("load", state=dict(state))
+
+    def train(self) -> None:
+        self._perform("mode", training=True)
+
+    def eval(self) -> None:
+        self._perform("mode", training=False)
+
+    def to(self, dtype: torch.dtype) -> None:
+        """Move parameters and buffers to `dtype`."""
+        self._perform("to", dtype=dtype)
+
+    def vjp(self, *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., tuple[tuple, dict]]]:
+        """The output, and `vjp(g)` -> (gradients of the inputs, {parameter name: gradient})."""
+        request = {"target": self._handle, "args": list(args), "kwargs": kwargs}
+        out = self._link.perform(self._name, "forward", request)
+
+        def vjp(*grads: torch.Tensor) -> tuple[tuple, dict]:
+            inputs, parameters = _backward(self._link, self._name, grads)
+            return tuple(inputs), parameters
+
+        return out, vjp
+
+
+def _backward(link: Link, name: str, grads: tuple) -> tuple[list, dict[str, Any]]:
+    reply = link.perform(name, "backward", {"grads": list(grads)})
+    # The reply comes from the learner's process: its form is checked before anyone unpacks it.
+    if not (isinstance(reply, (tuple, list)) and len(reply) == 2):
+        raise LearnerError("TypeError", 0, 0, name)
+    inputs, parameters = reply
+    if not (isinstance(inputs, (tuple, list)) and isinstance(parameters, Mapping)):
+        raise LearnerError("TypeError", 0, 0, name)
+    return list(inputs), dict(parameters)

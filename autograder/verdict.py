@@ -1,0 +1,118 @@
+"""The ten verdicts, and the sentences that go with them.
+
+Every test of every submission ends in exactly one verdict. Sentences hold the author's words, the
+names of exception types, and the learner's own source line: never text that the learner's code
+produced while it ran, which could carry hidden inputs out.
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    PASS = "pass"
+    WRONG = "wrong"
+    ERROR = "error"
+    NOT_IMPLEMENTED = "not-implemented"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    OUTPUT_LIMIT = "output-limit"
+    CRASHED = "crashed"
+    SKIPPED = "skipped"
+    INTERNAL_ERROR = "internal-error"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test found: its verdict, and what the learner is told."""
+
+    verdict: Verdict
+    message: str | None = None
+    misconception: str | None = None
+    link: str | None = None
+
+
+class LearnerError(Exception):
+    """The learner's code raised an exception of type `kind` in `cell` at `line` (0: not known)."""
+
+    def __init__(self, kind: str, cell: int, line: int, name: str) -> None:
+        super().__init__(kind)
+        self.kind, self.cell, self.line, self.name = kind, cell, line, name
+
+
+class WorkerLost(Exception):
+    """The worker is gone: it ran out of time or memory, printed too much, or died."""
+
+    def __init__(self, verdict: Verdict, message: str) -> None:
+        super().__init__(message)
+        self.verdict, self.message = verdict, message
+
+
+# What an exception type usually means, said after "Your code raised ...".
+_HINTS = {
+    "NameError": "A name is used before it is defined or imported.",
+    "UnboundLocalError": "A variable is read before it gets a value in the function.",
+    "TypeError": "An operation met a value of the wrong type, or a call has the wrong arguments.",
+    "AttributeError": "A value does not have the attribute or method used here.",
+    "IndexError": "An index or a dimension is outside the tensor.",
+    "KeyError": "A dictionary does not have the key used here.",
+    "ValueError": "A function got a value it cannot work with, often a shape.",
+    "RuntimeError": "A torch operation failed, most often because shapes or dtypes do not fit.",
+    "ZeroDivisionError": "Something was divided by zero.",
+    "AssertionError": "An assert in your own code failed.",
+    "RecursionError": "The function calls itself without end.",
+    "SyntaxError": "Python cannot read this cell.",
+    "IndentationError": "Python cannot read the indentation of this cell.",
+    "ModuleNotFoundError": "The module is not available to the grader.",
+    "ImportError": "The module or name is not available to the grader.",
+    "PermissionError": "The grader's sandbox does not allow this.",
+    "FileNotFoundError": "The file does not exist in the grader's sandbox.",
+    "SystemExit": "Code under test must not end the process.",
+    "KeyboardInterrupt": "Code under test must not end the process.",
+}
+
+# Types a learner may return by mistake; other names are not repeated (they are learner's text).
+_RETURNED = {
+    "ndarray": "a NumPy array",
+    "float64": "a NumPy number",
+    "float32": "a NumPy number",
+    "function": "a function (is a call's `()` missing?)",
+    "builtin_function_or_method": "a method (is a call's `()` missing?)",
+    "method": "a method (is a call's `()` missing?)",
+    "generator": "a generator",
+    "set": "a set",
+    "complex": "a complex number",
+    "Size": "a torch.Size",
+    "return_types.var_mean": "the pair that var_mean gives",
+}
+
+
+def explain_error(error: LearnerError, source_line: str | None) -> Outcome:
+    """The outcome of an exception in the learner's code."""
+    if error.kind == "NotImplementedError":
+        return Outcome(Verdict.NOT_IMPLEMENTED, f"`{error.name}` is not implemented yet.")
+    if error.kind.startswith("Unsendable:"):
+        kind = error.kind.rpartition("a value of type ")[2]
+        what = _RETURNED.get(kind, "a value that is not plain data")
+        return Outcome(
+            Verdict.WRONG, f"`{error.name}` returned {what}; return a dense CPU tensor."
+        )
+    if error.kind == "TooLarge":
+        return Outcome(
+            Verdict.WRONG, f"`{error.name}` returned far more data than asked for."
+        )
+    kind = error.kind if _is_exception_name(error.kind) else "an exception"
+    where = f" at line {error.line} of your cell" if error.line else ""
+    quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
+    hint = _HINTS.get(kind, "")
+    return Outcome(
+        Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip()
+    )
+
+
+def _is_exception_name(name: str) -> bool:
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(kind, BaseException)

@@ -1,0 +1,224 @@
+"""Runs beside the learner's code, inside the sandbox. Knows the protocol and nothing else.
+
+`main` serves one socket: it first gets the cells to execute, then answers calls with data. The
+same `Executor` runs trusted code in the grader's process when a test's calls are replayed
+against a known wrong implementation, so a learner's function and a misconception are driven
+alike. Nothing in here is secret, and nothing this process says is trusted beyond "here is data".
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import socket
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+try:  # beside protocol.py in the sandbox, inside the package on the trusted side
+    import protocol
+except ImportError:
+    from autograder import protocol
+
+CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
+
+
+class Executor:
+    """Performs the operations that a test asks for, on the names in `namespace`."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace = namespace
+        self.objects: dict[int, Any] = {}
+        self.graph: tuple[Any, list, list] | None = None
+        self.arguments: list[torch.Tensor] = []
+
+    def perform(self, op: str, request: dict[str, Any]) -> Any:
+        """Perform one operation and return its value. Raises what the learner's code raises."""
+        return getattr(self, f"do_{op}")(**request)
+
+    def do_call(self, name: str, args: list, kwargs: dict[str, Any]) -> Any:
+        self.arguments = [a for a in args if isinstance(a, torch.Tensor)]
+        return self._named(name)(*args, **kwargs)
+
+    def do_new(self, handle: int, name: str, args: list, kwargs: dict[str, Any]) -> None:
+        self.objects[handle] = self._named(name)(*args, **kwargs)
+
+    def do_invoke(self, handle: int, args: list, kwargs: dict[str, Any]) -> Any:
+        self.arguments = [a for a in args if isinstance(a, torch.Tensor)]
+        return self.objects[handle](*args, **kwargs)
+
+    def do_state(self, handle: int) -> dict[str, torch.Tensor]:
+        return dict(self.objects[handle].state_dict())
+
+    def do_parameters(self, handle: int) -> list[str]:
+        return [n for n, p in self.objects[handle].named_parameters() if p.requires_grad]
+
+    def do_load(self, handle: int, state: dict[str, torch.Tensor]) -> None:
+        self.objects[handle].load_state_dict(state)
+
+    def do_mode(self, handle: int, training: bool) -> None:
+        self.objects[handle].train(training)
+
+    def do_to(self, handle: int, dtype: torch.dtype) -> None:
+        self.objects[handle].to(dtype)
+
+    def do_inputs(self) -> list[torch.Tensor]:
+        return list(self.arguments)
+
+    def do_forward(self, target: str | int, args: list, kwargs: dict[str, Any]) -> Any:
+        """Call `target` with every floating-point tensor argument requiring gradients."""
+        args = [
+            a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point()
+            else a
+            for a in args
+        ]  # fmt: skip
+        self.arguments = [a for a in args if isinstance(a, torch.Tensor)]
+        leaves = [a for a in self.arguments if a.is_floating_point()]
+        function = self._named(target) if isinstance(target, str) else self.objects[target]
+        named = []
+        if not isinstance(target, str):
+            named = [(n, p) for n, p in function.named_parameters() if p.requires_grad]
+        out = function(*args, **kwargs)
+        self.graph = (out, leaves, named)
+        return out
+
+    def do_backward(self, grads: list[torch.Tensor]) -> tuple[list, dict[str, Any]]:
+        """Gradients of the last `forward` for the upstream gradients `grads`."""
+        out, leaves, named = self.graph
+        outputs = [out] if isinstance(out, torch.Tensor) else list(out)
+        wanted = leaves + [p for _, p in named]
+        live = [(o, g) for o, g in zip(outputs, grads, strict=True) if o.requires_grad]
+        if not live:
+            found = [None] * len(wanted)
+        else:
+            found = torch.autograd.grad(
+                [o for o, _ in live], wanted, [g for _, g in live],
+                allow_unused=True, retain_graph=True,
+            )  # fmt: skip
+        names = [n for n, _ in named]
+        return list(found[: len(leaves)]), dict(zip(names, found[len(leaves) :], strict=True))
+
+    def _named(self, name: str) -> Callable[..., Any]:
+        if name not in self.namespace:
+            raise NotImplementedError(name)
+        return self.namespace[name]
+
+
+def run_cells(cells: list[dict[str, Any]], namespace: dict[str, Any]) -> list[dict[str, Any]]:
+    """Execute cells in order; an exception ends its own cell only. Returns the failures."""
+    failures = []
+    for cell in cells:
+        try:
+            code = compile(cell["source"], CELL.format(cell["index"]), "exec", dont_inherit=True)
+            exec(code, namespace)
+        except BaseException as error:
+            failures.append(describe(error) | {"cell": cell["index"]})
+    return failures
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Type name and place (cell, line) of an exception in the learner's code, without its text.
+
+    The text stays here: it may carry hidden inputs out (attack 14).
+    """
+    cell = line = 0
+    if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
+        cell, line = _cell_number(error.filename), error.lineno or 0
+    else:
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename.startswith("<cell "):
+                cell, line = _cell_number(frame.filename), frame.lineno or 0
+    kind = type(error).__name__
+    # A class made up by the learner is named by the built-in class it stems from.
+    for base in type(error).__mro__:
+        if getattr(builtins, base.__name__, None) is base:
+            kind = base.__name__
+            break
+    return {"type": kind, "cell": cell, "line": line}
+
+
+def _cell_number(filename: str) -> int:
+    digits = filename.removeprefix("<cell ").removesuffix(">")
+    return int(digits) if digits.isdigit() else 0
+
+
+def watch_operators(names: list[str], seen: set[str]) -> list[Any]:
+    """Note in `seen` each call of the given aten operators, from any thread, then let it run.
+
+    The registration is process-wide and below autograd and modes, so that threads, scripted and
+    compiled calls are seen too. Evidence for a person only: the learner's code could forge it.
+    """
+    libraries = []
+    for name in names:
+        operator, _, key = name.partition("/")
+        try:
+            original = torch.library.get_kernel(f"aten::{operator}", key)
+
+            def noted(keys, *args, _name=operator, _original=original, **kwargs):
+                seen.add(_name)
+                return _original.call_boxed(keys, *args, **kwargs)
+
+            library = torch.library.Library("aten", "IMPL", key)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch warns that a kernel is overridden
+                library.impl(operator, noted, key, with_keyset=True)
+            libraries.append(library)
+        except (RuntimeError, AttributeError, TypeError, ValueError):
+            continue  # an operator this torch does not have
+    return libraries
+
+
+class _NoShell:
+    """Stands for IPython's `get_ipython()` in notebooks that call it."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args, **kwargs: None
+
+
+def main(sock: socket.socket) -> None:
+    """Serve one submission on `sock` until the grader closes it."""
+    module = types.ModuleType("__main__")
+    module.__dict__["get_ipython"] = _NoShell
+    sys.modules["__main__"] = module
+    executor = Executor(module.__dict__)
+    seen: set[str] = set()
+    libraries: list[Any] = []
+    while True:
+        try:
+            header, request = protocol.receive(sock, frozenset({"call", "op"}))
+        except protocol.ProtocolError:
+            return
+        op, value, error = header["op"], None, None
+        try:
+            if op == "start":
+                libraries = libraries or watch_operators(request["watch"], seen)
+                torch.manual_seed(request["seed"])
+                value = run_cells(request["cells"], module.__dict__)
+            else:
+                value = executor.perform(op, request)
+        except BaseException as raised:
+            error = describe(raised)
+        _reply(sock, header["call"], value, error, sorted(seen))
+        if op == "start":
+            seen.clear()  # what the learner's own cells compared with is nobody's business
+
+
+def _reply(sock: socket.socket, call: int, value: Any, error: Any, seen: list[str]) -> None:
+    header = {"call": call, "error": error, "seen": seen}
+    try:
+        protocol.send(sock, header, value)
+    except (TypeError, ValueError, RuntimeError) as unsendable:
+        # Not a value the protocol has a form for: say which type, as a type error of the result.
+        text = f"Unsendable:{type(unsendable).__name__}:{unsendable}"[:200]
+        protocol.send(sock, header | {"error": {"type": text, "cell": 0, "line": 0}})
+    except protocol.ProtocolError:
+        protocol.send(sock, header | {"error": {"type": "TooLarge", "cell": 0, "line": 0}})
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=os.dup(int(sys.argv[1]))))
