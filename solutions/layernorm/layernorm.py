@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # LayerNorm
 #
@@ -25,19 +13,19 @@
 # | 3 | `layer_norm_backward(grad_out, x, weight, eps)` | 7 | hard | 35 min |
 #
 # **How to work.** Replace `raise NotImplementedError()` with your code and run the cell with
-# Shift+Enter. Then run the check cell below it. A check that fails says what it saw and what to look
-# at. Stuck? Open the hints one at a time. Add as many cells of your own as you like.
+# Shift+Enter. Then run the check cell below it. A check that fails says what it saw and what to
+# look at. Stuck? Open the hints one at a time. Add as many cells of your own as you like.
 #
 # **What is graded.** Hidden tests run your functions on other shapes, data types, values of `eps`
-# and inputs. Passing the visible checks is a good sign, but **it is not the same as passing the hidden
-# tests**. The docstring of each exercise is the full specification.
+# and inputs. Passing the visible checks is a good sign, but **it is not the same as passing the
+# hidden tests**. The docstring of each exercise is the full specification.
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.layer_norm`,
 # `torch.nn.LayerNorm`, `torch.native_layer_norm`, batch, group or instance norm). In exercise 3 do
 # not call autograd either. Keep the names and the arguments of the functions.
 #
-# **How to hand in.** Save the notebook and hand in this one file, `layernorm.ipynb`, without renaming
-# it.
+# **How to hand in.** Save the notebook and hand in this one file, `layernorm.ipynb`, without
+# renaming it.
 
 # %%
 import torch
@@ -67,8 +55,8 @@ from torch import Tensor, nn
 #
 # <details><summary>Hint 1: which numbers are averaged?</summary>
 #
-# Only the last dimension, `dim=-1`. Keep that dimension with `keepdim=True`: then the mean has shape
-# `(..., 1)`, and `x - mean` lines up for every rank.
+# Only the last dimension, `dim=-1`. Keep that dimension with `keepdim=True`: then the mean has
+# shape `(..., 1)`, and `x - mean` lines up for every rank.
 #
 # </details>
 #
@@ -81,8 +69,9 @@ from torch import Tensor, nn
 #
 # <details><summary>Hint 3: what about float16 and bfloat16?</summary>
 #
-# Remember `x.dtype`. If it is a half type, turn `x`, `weight` and `bias` into float32 with `.float()`,
-# do everything there, scale and shift included, and go back with `.to(dtype)` in the last line.
+# Remember `x.dtype`. If it is a half type, turn `x`, `weight` and `bias` into float32 with
+# `.float()`, do everything there, scale and shift included, and go back with `.to(dtype)` in the
+# last line.
 #
 # </details>
 #
@@ -135,7 +124,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # %% [markdown]
 # **Check exercise 1.** Run the next cell. No error means that all visible checks passed.
 
-# %% tags=["active-ipynb"] nbgrader={"grade_id": "test_layer_norm", "grade": true, "points": 8}
+# %% tags=["active-ipynb"] nbgrader={"grade_id": "test_layer_norm", "points": 8}
 # # One vector whose mean is 0 and whose variance is 1, with eps = 3: each entry is divided by
 # # sqrt(1 + 3) = 2.
 # x = torch.tensor([-1.0, 1.0])
@@ -206,8 +195,8 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # <details><summary>Hint 1: how does a module know its parameters?</summary>
 #
 # Assign an `nn.Parameter` to an attribute: `self.weight = nn.Parameter(...)`. A plain tensor is not
-# registered: `parameters()` does not list it, so no optimizer trains it, and `state_dict()` does not
-# save it.
+# registered: `parameters()` does not list it, so no optimizer trains it, and `state_dict()` does
+# not save it.
 #
 # </details>
 #
@@ -277,7 +266,7 @@ class LayerNorm(nn.Module):
 # %% [markdown]
 # **Check exercise 2.** The module calls your `layer_norm`, so exercise 1 should pass first.
 
-# %% tags=["active-ipynb"] nbgrader={"grade_id": "test_LayerNorm", "grade": true, "points": 5}
+# %% tags=["active-ipynb"] nbgrader={"grade_id": "test_LayerNorm", "points": 5}
 # norm = LayerNorm(4)
 # shapes = {name: tuple(p.shape) for name, p in norm.named_parameters()}
 # assert shapes == {"weight": (4,), "bias": (4,)}, (
@@ -327,23 +316,24 @@ class LayerNorm(nn.Module):
 #
 # *7 points, hard, about 35 minutes*
 #
-# Training needs the gradient of the loss with respect to `x`, `weight` and `bias`, given the gradient
-# with respect to the output. Autograd finds it for you, but a fused kernel has to state it by hand,
-# and the formula shows what layer norm does to gradients.
+# Training needs the gradient of the loss with respect to `x`, `weight` and `bias`, given the
+# gradient with respect to the output. Autograd finds it for you, but a fused kernel has to state it
+# by hand, and the formula shows what layer norm does to gradients.
 #
 # ### First by the graph
 #
-# Write $g_i = \partial L/\partial y_i$ for the gradient that arrives (`grad_out`). One vector passes
-# through these steps; read the right column from the bottom up.
+# Write $\bar t$ for the gradient of the loss with respect to $t$; so $\bar y$ is `grad_out`. One
+# vector passes through the steps on the left from top to bottom. Its gradient comes back through
+# the steps on the right, from bottom to top.
 #
 # | forward | backward |
 # |---|---|
-# | $\mu = \frac1D\sum_j x_j$ | $\dfrac{\partial L}{\partial x_i} = a_i - \frac1D\sum_j a_j$ |
-# | $c_i = x_i - \mu$ | $a_i := \dfrac{\partial L}{\partial c_i} = \hat g_i\,r + \dfrac{\partial L}{\partial v}\,\frac{2}{D}\,c_i$ |
-# | $v = \frac1D\sum_j c_j^2$ | $\dfrac{\partial L}{\partial v} = -\frac12\,r^3\,\dfrac{\partial L}{\partial r}$ |
-# | $r = (v+\varepsilon)^{-1/2}$ | $\dfrac{\partial L}{\partial r} = \sum_j \hat g_j\,c_j$ |
-# | $\hat x_i = c_i\,r$ | $\hat g_i := \dfrac{\partial L}{\partial \hat x_i} = g_i\,w_i$ |
-# | $y_i = w_i\,\hat x_i + b_i$ | $\dfrac{\partial L}{\partial w_i} = \sum g_i\,\hat x_i, \quad \dfrac{\partial L}{\partial b_i} = \sum g_i$ |
+# | $\mu = \frac1D\sum_j x_j$ | $\bar x_i = \bar c_i - \frac1D\sum_j \bar c_j$ |
+# | $c_i = x_i - \mu$ | $\bar c_i = r\,\hat g_i + \frac2D\,\bar v\,c_i$ |
+# | $v = \frac1D\sum_j c_j^2$ | $\bar v = -\frac12\,r^3\,\bar r$ |
+# | $r = (v+\varepsilon)^{-1/2}$ | $\bar r = \sum_j \hat g_j\,c_j$ |
+# | $\hat x_i = c_i\,r$ | $\hat g_i = \bar y_i\,w_i$, the gradient of $\hat x_i$ |
+# | $y_i = w_i\,\hat x_i + b_i$ | $\bar w_i = \sum \bar y_i \hat x_i$, $\bar b_i = \sum \bar y_i$ |
 #
 # `x` reaches the loss along three paths: directly, through the mean, and through the variance. Each
 # path adds a term. The sums in the last row run over all vectors, since every vector uses the same
@@ -351,23 +341,24 @@ class LayerNorm(nn.Module):
 #
 # ### Then simplified
 #
-# Insert the rows into one another from the bottom up. With $c_i\,r = \hat x_i$ the second row becomes
+# Insert the rows into one another from the bottom up. With $c_i\,r = \hat x_i$ the second row
+# becomes
 #
 # $$
-# a_i = r\,\Bigl(\hat g_i - \hat x_i\,\frac1D\sum_j \hat g_j\,\hat x_j\Bigr).
+# \bar c_i = r\,\Bigl(\hat g_i - \hat x_i\,\frac1D\sum_j \hat g_j\,\hat x_j\Bigr).
 # $$
 #
-# The first row subtracts the mean of $a$. The mean of $\hat x$ is 0, so what is left is
+# The first row subtracts the mean of $\bar c$. The mean of $\hat x$ is 0, so what is left is
 #
 # $$
-# \frac{\partial L}{\partial x_i}
-# = r\,\Bigl(\hat g_i - \operatorname{mean}(\hat g) - \hat x_i\,\operatorname{mean}(\hat g\,\hat x)\Bigr).
+# \bar x_i = r\,\Bigl(\hat g_i - \frac1D\sum_j \hat g_j
+#            - \hat x_i\,\frac1D\sum_j \hat g_j\,\hat x_j\Bigr).
 # $$
 #
-# In words: take the arriving gradient, remove its mean and its component along $\hat x$, and scale by
-# $r$ = `rstd`. Both removals make sense. Adding a constant to `x` does not change the output, and
-# stretching `x` around its mean does not either (up to `eps`), so no gradient may point in these two
-# directions.
+# In words: take the arriving gradient, remove its mean and its component along $\hat x$, and scale
+# by $r$ = `rstd`. Both removals make sense. Adding a constant to `x` does not change the output,
+# and stretching `x` around its mean does not either (up to `eps`), so no gradient may point in
+# these two directions.
 #
 # | name | shape | |
 # |---|---|---|
@@ -391,9 +382,9 @@ class LayerNorm(nn.Module):
 #
 # <details><summary>Hint 3: in which order?</summary>
 #
-# `weight` is applied first: `g_hat = grad_out * weight`. Then both means are taken, of `g_hat` and of
-# `g_hat * x_hat`, over the last dimension with `keepdim=True`. `grad_weight` uses `grad_out` itself,
-# not `g_hat`.
+# `weight` is applied first: `g_hat = grad_out * weight`. Then both means are taken, of `g_hat` and
+# of `g_hat * x_hat`, over the last dimension with `keepdim=True`. `grad_weight` uses `grad_out`
+# itself, not `g_hat`.
 #
 # </details>
 #
@@ -412,8 +403,8 @@ class LayerNorm(nn.Module):
 # tensor([1., 0., 0., 0.])
 # ```
 #
-# Only the first output was pushed, but all four inputs feel it. Their gradients add up to 0. (A zero
-# may print as `-0.0000`.)
+# Only the first output was pushed, but all four inputs feel it. Their gradients add up to 0. (A
+# zero may print as `-0.0000`.)
 #
 # </details>
 
@@ -462,7 +453,7 @@ def layer_norm_backward(
 # **Check exercise 3.** This check asks autograd, through torch's own layer norm, for the right
 # gradients. It does not need your exercises 1 and 2.
 
-# %% tags=["active-ipynb"] nbgrader={"grade_id": "test_layer_norm_backward", "grade": true, "points": 7}
+# %% tags=["active-ipynb"] nbgrader={"grade_id": "test_layer_norm_backward", "points": 7}
 # x = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
 # grad_out = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
 # grads = layer_norm_backward(grad_out, x, torch.ones(4), 1e-5)
@@ -511,11 +502,11 @@ def layer_norm_backward(
 # %% [markdown]
 # ## Before you hand in
 #
-# - Restart the kernel and run all cells (*Kernel > Restart Kernel and Run All Cells*). Cells that were
-#   run in another order can hide a mistake.
+# - Restart the kernel and run all cells (*Kernel > Restart Kernel and Run All Cells*). Cells that
+#   were run in another order can hide a mistake.
 # - All three check cells print that their checks pass. The hidden tests go further: read the three
 #   docstrings once more and try shapes, dtypes and values of `eps` that the checks do not use.
 # - No exercise calls a ready-made normalization, and exercise 3 does not call autograd.
-# - The functions and the class still have their names and arguments. An exercise you leave out costs
-#   only its own points.
+# - The functions and the class still have their names and arguments. An exercise you leave out
+#   costs only its own points.
 # - Save, and hand in `layernorm.ipynb`.
