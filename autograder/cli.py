@@ -1,0 +1,291 @@
+"""The command line: grade, check, collect, export, feedback, release, doctor.
+
+Exit code 0: every submission was graded, whatever the scores. 1: some could not be. 2: bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from . import __version__, engine
+from .engine import ROOT, EngineError
+
+GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb and return the exit code. Never shows a traceback for a foreseeable fault."""
+    if sys.version_info < (3, 11):
+        print("autograder: Python 3.11 or later is needed", file=sys.stderr)
+        return BAD_USAGE
+    try:
+        options = _parser().parse_args(argv)
+        return options.run(options)
+    except EngineError as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return BAD_USAGE
+    except KeyboardInterrupt:
+        print("\nautograder: stopped; run the same command again to go on", file=sys.stderr)
+        return SOME_UNGRADED
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        print(f"autograder: {error.strerror or error}{place}", file=sys.stderr)
+        return SOME_UNGRADED
+    except BrokenPipeError:
+        return SOME_UNGRADED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m autograder", description="Grade notebooks without trusting them."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    grade = verbs.add_parser("grade", help="grade every submission of an assignment")
+    grade.add_argument("assignment")
+    grade.add_argument("--submitted", type=Path, default=ROOT / "submitted", metavar="DIR")
+    grade.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
+    grade.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
+    grade.add_argument("--results", type=Path, metavar="DIR", help="default: results/ASSIGNMENT")
+    grade.add_argument("--dask", metavar="ADDRESS", help="Dask scheduler, as tcp://host:8786")
+    grade.add_argument("--seed", type=int, default=engine.DEFAULT_SEED)
+    grade.add_argument("--no-gradebook", action="store_true", help="leave nbgrader's db alone")
+    grade.add_argument("--weak", action="store_true", help="do without namespaces (for tests)")
+    grade.set_defaults(run=_grade)
+
+    check = verbs.add_parser("check", help="grade one notebook and print the feedback")
+    check.add_argument("notebook", type=Path)
+    check.add_argument("--assignment", help="default: from the notebook's name")
+    check.add_argument("--seed", type=int, default=engine.DEFAULT_SEED)
+    check.set_defaults(run=_check)
+
+    collect = verbs.add_parser("collect", help="unpack a learning platform's zip into submitted/")
+    collect.add_argument("assignment")
+    collect.add_argument("archive", type=Path, help="a zip file or a folder")
+    collect.add_argument("--submitted", type=Path, default=ROOT / "submitted", metavar="DIR")
+    collect.set_defaults(run=_collect)
+
+    export = verbs.add_parser("export", help="copy scores as CSV, JSON or Gradescope files")
+    export.add_argument("assignment")
+    export.add_argument("--format", choices=("csv", "json", "gradescope"), default="csv")
+    export.add_argument("--to", type=Path, required=True, metavar="PATH")
+    export.set_defaults(run=_export)
+
+    feedback = verbs.add_parser("feedback", help="copy each learner's feedback page to a folder")
+    feedback.add_argument("assignment")
+    feedback.add_argument("--to", type=Path, required=True, metavar="DIR")
+    feedback.set_defaults(run=_feedback)
+
+    release = verbs.add_parser("release", help="generate the learner's notebook from the solution")
+    release.add_argument("assignment", nargs="*")
+    release.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    release.set_defaults(run=_release)
+
+    doctor = verbs.add_parser("doctor", help="say which protections this machine has")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+# -- verbs ------------------------------------------------------------------------------------
+
+
+def _grade(options: argparse.Namespace) -> int:
+    from . import report
+
+    started = time.monotonic()
+    submitted = engine.submissions(options.submitted, options.assignment)
+    _known(options.assignment)
+    results = options.results or ROOT / "results" / options.assignment
+    progress = Progress(len(submitted), sys.stderr)
+    record = _gradebook_writer(options)
+
+    def on_result(result: dict[str, Any], path: Path | None) -> None:
+        record(result, path)
+        progress.step(result["status"] == "graded")
+
+    graded = engine.grade(
+        options.assignment, submitted, results=results, jobs=options.jobs, seed=options.seed,
+        weak=options.weak, dask=options.dask, on_result=on_result,
+    ).as_dict()  # fmt: skip
+    progress.close()
+    report.write_report(graded, results)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(results / "results.json", options.json)
+    width = shutil.get_terminal_size((100, 24)).columns
+    print(report.class_table(graded, width))
+    print(f"\nprotections: {', '.join(graded['protections']) or 'NONE'}")
+    if "namespaces" not in graded["protections"]:
+        print("WARNING: namespaces are off; see `python -m autograder doctor`", file=sys.stderr)
+    print(f"report:      {_shown(results / 'index.html')}")
+    print(f"feedback:    {_shown(results / 'feedback')}/<student>.html")
+    seconds = time.monotonic() - started
+    print(f"graded {len(submitted)} submissions in {seconds:.1f} s, seed {options.seed}")
+    ungraded = [s for s in graded["submissions"] if s["status"] != "graded"]
+    return SOME_UNGRADED if ungraded else GRADED
+
+
+def _gradebook_writer(
+    options: argparse.Namespace,
+) -> Callable[[dict[str, Any], Path | None], None]:
+    if options.no_gradebook:
+        return lambda result, path: None
+    from .gradebook import GradebookError, Writer
+
+    try:
+        writer = Writer(ROOT, options.assignment)
+    except GradebookError as error:
+        raise EngineError(str(error)) from error
+
+    def record(result: dict[str, Any], path: Path | None) -> None:
+        try:
+            writer.write(result, path)
+        except GradebookError as error:
+            raise EngineError(f"{error} (results so far are kept; run again to go on)") from error
+
+    return record
+
+
+def _check(options: argparse.Namespace) -> int:
+    from . import report
+
+    if not options.notebook.is_file():
+        raise EngineError(f"there is no notebook {options.notebook}")
+    assignment = options.assignment or _assignment_of(options.notebook)
+    _known(assignment)
+    result = engine.grade_notebook(assignment, options.notebook, seed=options.seed)
+    print(report.learner_text(result | {"student": "you"}))
+    return GRADED if result["status"] == "graded" else SOME_UNGRADED
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from .collect import collect
+
+    _known(options.assignment)
+    mapping = collect(options.archive, options.assignment, options.submitted)
+    for line in mapping.lines():
+        print(line)
+    return SOME_UNGRADED if mapping.refused else GRADED
+
+
+def _export(options: argparse.Namespace) -> int:
+    results = ROOT / "results" / options.assignment
+    source = {
+        "csv": results / "scores.csv",
+        "json": results / "results.json",
+        "gradescope": results / "gradescope",
+    }[options.format]
+    return _copy(source, options.to, options.assignment)
+
+
+def _feedback(options: argparse.Namespace) -> int:
+    return _copy(ROOT / "results" / options.assignment / "feedback", options.to, options.assignment)
+
+
+def _copy(source: Path, target: Path, assignment: str) -> int:
+    if not source.exists():
+        raise EngineError(
+            f"nothing to copy yet; run `python -m autograder grade {assignment}` first"
+        )
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    print(target)
+    return GRADED
+
+
+def _release(options: argparse.Namespace) -> int:
+    from . import release
+
+    return release.main((["--check"] if options.check else []) + options.assignment)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from .sandbox import available
+
+    rows = available()
+    width = max(len(row.name) for row in rows)
+    for row in rows:
+        print(f"{'on ' if row.on else 'OFF'}  {row.name:<{width}}  {row.why}; stops {row.stops}")
+    off = [row.name for row in rows if not row.on]
+    if off:
+        print(f"\n{len(off)} protection(s) are off: {', '.join(off)}")
+    return SOME_UNGRADED if off else GRADED
+
+
+# -- small things ------------------------------------------------------------------------------
+
+
+def _known(assignment: str) -> None:
+    suites = Path(__file__).resolve().parent / "suites"
+    known = sorted(p.parent.name for p in suites.glob("*/suite.toml"))
+    if assignment not in known:
+        raise EngineError(f"no assignment named {assignment!r}; there are: {', '.join(known)}")
+
+
+def _assignment_of(notebook: Path) -> str:
+    stem = notebook.stem.lower()
+    suites = Path(__file__).resolve().parent / "suites"
+    for known in sorted(p.parent.name for p in suites.glob("*/suite.toml")):
+        if known in stem:
+            return known
+    raise EngineError(f"cannot tell which assignment {notebook} is; give --assignment NAME")
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be typed."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+class Progress:
+    """Count, failures and time left: a bar on a terminal, plain lines in a log."""
+
+    def __init__(self, total: int, stream: TextIO) -> None:
+        self._total, self._stream = total, stream
+        self._done = self._failed = 0
+        self._started = time.monotonic()
+        self._bar = stream.isatty()
+        self._told = 0.0
+
+    def step(self, ok: bool) -> None:
+        self._done += 1
+        self._failed += not ok
+        now = time.monotonic()
+        if self._bar:
+            self._stream.write("\r\x1b[K" + self._line(now))
+            self._stream.flush()
+        elif now - self._told >= 10 or self._done == self._total:
+            self._told = now
+            print(self._line(now), file=self._stream, flush=True)
+
+    def _line(self, now: float) -> str:
+        left = (now - self._started) / self._done * (self._total - self._done)
+        text = f"{self._done}/{self._total} graded, {self._failed} could not be"
+        if self._bar:
+            filled = 24 * self._done // self._total
+            text = f"[{'#' * filled}{'.' * (24 - filled)}] {text}"
+        return f"{text}, about {left:.0f} s left" if self._done < self._total else text
+
+    def close(self) -> None:
+        if self._bar:
+            self._stream.write("\n")

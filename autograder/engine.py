@@ -1,0 +1,363 @@
+"""Grade a class: queue, resume, retry, one result file per submission.
+
+A result is stored under a key made of the submission's bytes, the suite, the grader and the seed,
+and written by rename. A run that was killed is simply run again: what is there is not graded
+twice. This process is trusted and light (no torch); the suite runner does the work.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_SEED = 1
+
+
+class EngineError(Exception):
+    """Grading cannot go on; the message is one line that says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A student's submission: the notebook, or the reason why there is none."""
+
+    student: str
+    path: Path | None
+    notices: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass
+class Class:
+    """The results of a class, in the form of the results JSON."""
+
+    assignment: str
+    seed: int
+    suite_version: str = ""
+    protections: list[str] = field(default_factory=list)
+    max_score: float = 0.0
+    submissions: list[dict[str, Any]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "assignment": self.assignment,
+            "suite_version": self.suite_version,
+            "grader_version": grader_version(),
+            "seed": self.seed,
+            "protections": self.protections,
+            "submissions": sorted(self.submissions, key=lambda s: s["student"]),
+        }
+
+
+def grader_version() -> str:
+    """The version of the package and a digest of its modules."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).resolve().parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def submissions(folder: Path, assignment: str) -> list[Submitted]:
+    """The submissions below `folder`, laid out as `<student>/<assignment>/`.
+
+    Raises EngineError when the folder is missing or holds none.
+    """
+    from . import submission
+
+    if not folder.is_dir():
+        raise EngineError(f"there is no folder {folder}; give the submissions by --submitted DIR")
+    found = []
+    for student in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+        handed_in = student / assignment
+        if not handed_in.is_dir():
+            continue
+        try:
+            path, notices = submission.find_notebook(handed_in, assignment)
+            found.append(Submitted(student.name, path, tuple(notices)))
+        except submission.Unreadable as error:
+            found.append(Submitted(student.name, None, reason=str(error)))
+    if not found:
+        raise EngineError(
+            f"no submission of {assignment!r} in {folder}; "
+            f"they lie as {folder}/<student>/{assignment}/{assignment}.ipynb"
+        )
+    return found
+
+
+class Runner:
+    """The suite runner process, fed with units and read for results."""
+
+    def __init__(self, assignment: str, jobs: int, weak: bool = False) -> None:
+        command = [sys.executable, "-m", "autograder.runner", assignment, str(jobs)]
+        self._process = subprocess.Popen(
+            command + (["--weak"] if weak else []),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True, encoding="utf-8",
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        self._hello: dict[str, Any] | None = None
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        """What the runner says of itself once it is ready. Raises EngineError if it is not."""
+        if self._hello is None:
+            line = self._process.stdout.readline()
+            self._hello = json.loads(line) if line else {"error": "the suite runner did not start"}
+        if "error" in self._hello:
+            raise EngineError(self._hello["error"])
+        return self._hello
+
+    def put(self, number: int, path: Path, seed: int) -> None:
+        unit = {"id": number, "path": str(path.resolve()), "seed": seed}
+        # A runner that has just died is found out by `get`.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(unit) + "\n")
+            self._process.stdin.flush()
+
+    def get(self) -> tuple[int, dict[str, Any]] | None:
+        """The next result, or None when the runner has died."""
+        line = self._process.stdout.readline()
+        if not line.endswith("\n"):
+            return None
+        record = json.loads(line)
+        return record["id"], record["result"]
+
+    def close(self) -> None:
+        with contextlib.suppress(BrokenPipeError, OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def grade(
+    assignment: str,
+    submitted: Sequence[Submitted],
+    *,
+    results: Path,
+    jobs: int = 1,
+    seed: int = DEFAULT_SEED,
+    weak: bool = False,
+    dask: str | None = None,
+    on_result: Callable[[dict[str, Any], Path | None], None] = lambda result, path: None,
+) -> Class:
+    """Grade `submitted` and return the class. `on_result` is called once per submission.
+
+    results: the folder of this assignment's results; its `units/` holds one file per submission.
+    dask: address of a Dask scheduler that gets the units instead of this machine's processes.
+    Raises EngineError with a one-line reason.
+    """
+    units = results / "units"
+    try:
+        units.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineError(f"cannot write to {results}: {error.strerror}") from error
+    with _alone(results):
+        store = _Store(units)
+        if dask is None:
+            source = _Local(assignment, jobs, weak)
+        else:
+            from .cluster import Cluster
+
+            source = Cluster(assignment, dask, weak)
+        with contextlib.closing(source):
+            hello = source.hello
+            graded = Class(
+                assignment, seed, hello["suite_version"], hello["protections"], hello["max_score"]
+            )
+            salt = f"{hello['suite_version']} {grader_version()} {seed} {weak}"
+            todo: list[tuple[Submitted, str]] = []
+            for item in submitted:
+                key = _key(item, salt)
+                known = store.read(key) if key else _unreadable(item.reason, graded.max_score)
+                if known is None:
+                    todo.append((item, key))
+                else:
+                    _add(graded, item, known, on_result)
+            for item, key, result in source.results(todo, seed):
+                if result["status"] == "graded" or not _internal(result):
+                    store.write(key, result)
+                _add(graded, item, result, on_result)
+    return graded
+
+
+def grade_notebook(assignment: str, path: Path, *, seed: int = DEFAULT_SEED) -> dict[str, Any]:
+    """Grade one notebook and return its result, without storing it.
+
+    Raises EngineError when the assignment has no suite or the runner cannot start.
+    """
+    runner = _runners.get(assignment)
+    if runner is None:
+        runner = _runners[assignment] = Runner(assignment, 1)
+        atexit.register(runner.close)
+    max_score = runner.hello["max_score"]
+    runner.put(0, path, seed)
+    answer = runner.get()
+    if answer is None:
+        del _runners[assignment]
+        return _broken(max_score)
+    return answer[1]
+
+
+_runners: dict[str, Runner] = {}
+
+
+class _Local:
+    """Units graded by a runner on this machine."""
+
+    def __init__(self, assignment: str, jobs: int, weak: bool) -> None:
+        self._arguments = (assignment, jobs, weak)
+        self._jobs = jobs
+        self._runner = Runner(*self._arguments)
+
+    @property
+    def hello(self) -> dict[str, Any]:
+        return self._runner.hello
+
+    def results(
+        self, todo: Sequence[tuple[Submitted, str]], seed: int
+    ) -> Iterator[tuple[Submitted, str, dict[str, Any]]]:
+        """Results as they come. A runner that dies is replaced and its units are tried again,
+        one at a time, so that the one at fault is found and costs itself alone."""
+        waiting = deque(enumerate(todo))
+        out: dict[int, tuple[Submitted, str]] = {}
+        blamed: set[int] = set()
+        careful = 0  # units still to be run one at a time after a death
+        while waiting or out:
+            window = 1 if careful else 2 * self._jobs
+            while waiting and len(out) < window:
+                number, entry = waiting.popleft()
+                out[number] = entry
+                self._runner.put(number, entry[0].path, seed)
+            answer = self._runner.get()
+            if answer is not None:
+                number, result = answer
+                item, key = out.pop(number)
+                careful = max(0, careful - 1)
+                yield item, key, result
+                continue
+            self._runner.close()
+            self._runner = Runner(*self._arguments)
+            max_score = self._runner.hello["max_score"]
+            alone = len(out) == 1
+            for number, (item, key) in sorted(out.items(), reverse=True):
+                if alone and number in blamed:
+                    yield item, key, _broken(max_score)
+                else:
+                    waiting.appendleft((number, (item, key)))
+                    blamed.add(number)
+            careful = len(out)
+            out.clear()
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+class _Store:
+    """One file per result, written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, key: str) -> dict[str, Any] | None:
+        try:
+            return json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def write(self, key: str, result: Mapping[str, Any]) -> None:
+        write_whole(self._folder / f"{key}.json", json.dumps(result, indent=1))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file by rename, so that it is never seen half written. Raises EngineError."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=".", delete=False, encoding="utf-8"
+        ) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+                os.chmod(file.name, 0o644)
+                os.replace(file.name, path)
+            except OSError:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise EngineError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _alone(results: Path) -> Iterator[None]:
+    """Hold the lock of a results folder; a second run waits for the first, even if it is killed."""
+    try:
+        lock = open(results / ".lock", "w")
+    except OSError as error:
+        raise EngineError(f"cannot write to {results}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print("another run is grading this assignment; waiting for it", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _key(item: Submitted, salt: str) -> str | None:
+    """The name of a submission's result: a digest of its bytes and of all that judges them."""
+    if item.path is None:
+        return None
+    digest = hashlib.sha256(salt.encode())
+    try:
+        with open(item.path, "rb") as file:
+            for block in iter(lambda: file.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as error:
+        digest.update(str(error.strerror).encode())
+    return digest.hexdigest()[:32]
+
+
+def _add(
+    graded: Class,
+    item: Submitted,
+    result: dict[str, Any],
+    on_result: Callable[[dict[str, Any], Path | None], None],
+) -> None:
+    file = item.path.name if item.path else None
+    notices = [*item.notices, *result["notices"]]
+    full = {"student": item.student, **result, "file": file, "notices": notices}
+    graded.submissions.append(full)
+    on_result(full, item.path)
+
+
+def _unreadable(reason: str | None, max_score: float) -> dict[str, Any]:
+    return {
+        "status": "ungraded", "reason": reason, "score": None, "max_score": max_score,
+        "sha256": "", "notices": [], "review": [], "exercises": [], "seconds": 0.0,
+    }  # fmt: skip
+
+
+def _broken(max_score: float) -> dict[str, Any]:
+    return _unreadable("internal error: the suite runner died twice on it", max_score)
+
+
+def _internal(result: Mapping[str, Any]) -> bool:
+    return str(result["reason"]).startswith("internal error")

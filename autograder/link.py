@@ -1,0 +1,77 @@
+"""The trusted end of the connection to a worker: one question, one answer, in time."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import torch
+
+from . import protocol
+from .suite import Suite
+from .verdict import LearnerError, Verdict, WorkerLost
+
+REPLY_KEYS = frozenset({"call", "error", "seen"})
+
+
+class RemoteLink:
+    """Calls to a worker. A number ties each reply to its question."""
+
+    def __init__(self, sock: socket.socket, suite: Suite, until: float) -> None:
+        self._sock, self._suite, self._until = sock, suite, until
+        self._call = 0
+        self.seen: set[str] = set()
+
+    def start(self, cells: list[Any], seed: int) -> list[dict[str, Any]]:
+        """Have the worker execute the cells. Returns the cells that failed."""
+        request = {
+            "cells": [{"index": c.index, "source": c.source} for c in cells],
+            "watch": self._suite.watched,
+            "seed": seed,
+        }
+        failures = self._ask("your notebook", "start", request, self._suite.budget.start_seconds)
+        self.seen.clear()
+        return failures if isinstance(failures, list) else []
+
+    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
+        return self._ask(name, op, request, self._suite.budget.call_seconds)
+
+    def _ask(self, name: str, op: str, request: dict[str, Any], seconds: float) -> Any:
+        self._call += 1
+        deadline = min(time.monotonic() + seconds, self._until)
+        try:
+            self._sock.settimeout(seconds)
+            protocol.send(self._sock, {"call": self._call, "op": op}, request)
+            header, value = protocol.receive(self._sock, REPLY_KEYS, deadline)
+        except TimeoutError as error:
+            shapes = _shapes(request.get("args", []))
+            text = f"`{name}` was still running after {seconds:g} s{shapes}. Is there an endless loop?"
+            raise WorkerLost(Verdict.TIMEOUT, text) from error
+        except (protocol.Closed, ConnectionError) as error:
+            raise WorkerLost(Verdict.CRASHED, name) from error
+        except protocol.ProtocolError as error:
+            raise WorkerLost(Verdict.CRASHED, "The reply was not a reply: " + str(error)) from error
+        if header["call"] != self._call:
+            raise WorkerLost(Verdict.CRASHED, "The reply belongs to no question.")
+        self._note(header["seen"])
+        if header["error"] is not None:
+            raise learner_error(header["error"], name)
+        return value
+
+    def _note(self, seen: Any) -> None:
+        allowed = {entry.partition("/")[0] for entry in self._suite.watched}
+        if isinstance(seen, list):
+            self.seen |= {s for s in seen if isinstance(s, str) and s in allowed}
+
+
+def learner_error(error: Any, name: str) -> Exception:
+    known = {"type": str, "cell": int, "line": int}
+    if type(error) is not dict or {k: type(v) for k, v in error.items()} != known:
+        return WorkerLost(Verdict.CRASHED, "The reply was not a reply.")
+    return LearnerError(error["type"], error["cell"], error["line"], name)
+
+
+def _shapes(args: list[Any]) -> str:
+    shapes = [str(tuple(a.shape)) for a in args if isinstance(a, torch.Tensor)]
+    return f" on inputs of shape {', '.join(shapes)}" if shapes else ""

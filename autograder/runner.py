@@ -1,0 +1,447 @@
+"""The suite runner: one trusted process with torch, pytest's collection and the reference loaded.
+
+It reads work units as JSON lines on standard input and writes results as JSON lines on standard
+output. Each submission is graded by a fork of it (`_Grading.child`), which talks to a worker in
+the sandbox and reports one outcome per test. The parent only starts, watches and ends both, so a
+submission that breaks its grader costs itself alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import selectors
+import socket
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import forbidden, submission
+from .compare import Mismatch, recording
+from .forkserver import ForkServer, WorkerProcess
+from .link import RemoteLink, learner_error
+from .sandbox import Limits
+from .student import Student
+from .suite import ROOT, HiddenTest, Suite, SuiteError
+from .suite import load as load_suite
+from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
+
+GRACE = 10.0  # seconds a child may take beyond the submission's own time
+
+
+# -- in the fork: one submission ---------------------------------------------------------------
+
+
+@dataclass
+class Unit:
+    """A submission to grade, and what is known about it so far."""
+
+    id: int
+    path: str
+    seed: int
+    outcomes: list[dict[str, Any]] = field(default_factory=list)
+    review: list[dict[str, Any]] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    zeroed: dict[str, str] = field(default_factory=dict)  # exercise -> reason
+    lost: dict[str, int] = field(default_factory=dict)  # function -> workers it has cost
+    sha256: str = ""
+    reason: str | None = None  # why it cannot be graded
+    trouble: str | None = None  # the last internal error
+    own_cells: bool = True  # whether the learner's own extra cells are executed
+    started: float = field(default_factory=time.monotonic)
+    retried: bool = False
+
+
+class _Child:
+    """Runs the tests that are left of one unit, in a fork, and writes what it finds to `out`."""
+
+    def __init__(self, suite: Suite, unit: Unit, sock: socket.socket, out: int) -> None:
+        self.suite, self.unit, self.out = suite, unit, out
+        until = unit.started + suite.budget.submission_seconds
+        self.link = RemoteLink(sock, suite, until)
+        self.lines: dict[int, list[str]] = {}
+
+    def tell(self, **record: Any) -> None:
+        os.write(self.out, json.dumps(record).encode() + b"\n")
+
+    def run(self) -> None:
+        try:
+            notebook = self.read()
+        except submission.Unreadable as error:
+            return self.tell(unreadable=str(error))
+        cells = [c for c in notebook.cells if self.unit.own_cells or c.origin != "added"]
+        self.lines = {c.index: c.source.splitlines() for c in cells}
+        try:
+            failures = self.link.start(cells, self.unit.seed)
+        except WorkerLost as lost:
+            return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
+        except LearnerError:
+            failures = []
+        self.note_failures(failures)
+        student = Student(self.link)
+        for test in self.suite.tests[len(self.unit.outcomes) :]:
+            name = test.exercise
+            if self.unit.lost.get(name, 0) >= 2:
+                text = f"Not run: `{name}` had already run out of its limits twice."
+                self.tell(outcome=asdict(Outcome(Verdict.TIMEOUT, text)))
+                continue
+            try:
+                outcome = self.judge(test, student)
+            except WorkerLost as lost:
+                return self.tell(
+                    lost=str(lost.verdict), message=lost.message, name=name, start=False
+                )
+            self.tell(outcome=asdict(outcome))
+            for operator in sorted(self.link.seen):
+                self.tell(saw=operator, exercise=name)
+            self.link.seen.clear()
+        self.tell(done=True)
+
+    def read(self) -> submission.Submission:
+        """Read the notebook; the first time, also look for forbidden calls."""
+        released = submission.released(ROOT / _released_path(self.suite.assignment))
+        notebook = submission.read(Path(self.unit.path), released)
+        if not self.unit.outcomes and self.unit.own_cells:
+            findings = forbidden.find(
+                notebook.cells, self.suite.exercises, self.suite.forbidden
+            )
+            self.tell(
+                sha256=notebook.sha256,
+                notices=notebook.notices,
+                review=[
+                    {
+                        "exercise": f.exercise, "kind": f.kind, "line": f.line,
+                        "detail": f.detail, "source": f.source_line,
+                    }
+                    for f in findings
+                ],
+            )  # fmt: skip
+        return notebook
+
+    def note_failures(self, failures: list[Any]) -> None:
+        """Tell in which cell an exception ended execution (not for untouched stubs)."""
+        for failure in failures[:5]:
+            error = learner_error(
+                {k: v for k, v in failure.items() if k in ("type", "cell", "line")}, "cell"
+            )
+            if isinstance(error, LearnerError) and error.kind != "NotImplementedError":
+                text = explain_error(error, self.source_line(error.cell, error.line)).message
+                self.tell(notices=[f"A cell did not run to its end. {text}"])
+
+    def judge(self, test: HiddenTest, student: Student) -> Outcome:
+        """Run one test. Raises WorkerLost when the worker is gone."""
+        import pytest
+
+        try:
+            with recording(judging=True):
+                test.run(student, self.unit.seed)
+        except Mismatch as mismatch:
+            known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got)
+            if known is None:
+                return Outcome(Verdict.WRONG, mismatch.message)
+            return Outcome(Verdict.WRONG, known.message, known.name, known.link)
+        except LearnerError as error:
+            return explain_error(error, self.source_line(error.cell, error.line))
+        except WorkerLost:
+            raise
+        except pytest.skip.Exception as skip:
+            return Outcome(Verdict.SKIPPED, skip.msg)
+        except AssertionError as error:
+            return Outcome(Verdict.WRONG, str(error).split("\n")[0] or "The test failed.")
+        except Exception:
+            self.tell(trouble=traceback.format_exc(limit=-3))
+            return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
+        return Outcome(Verdict.PASS)
+
+    def source_line(self, cell: int, line: int) -> str | None:
+        lines = self.lines.get(cell, [])
+        return lines[line - 1][:120] if 0 < line <= len(lines) else None
+
+
+def _released_path(assignment: str) -> str:
+    return f"exercises/{assignment}/{assignment}.ipynb"
+
+
+# -- in the parent: many submissions -----------------------------------------------------------
+
+
+class _Grading:
+    """One unit being graded: its worker, its fork, and the pipe between fork and parent."""
+
+    def __init__(self, suite: Suite, server: ForkServer, unit: Unit) -> None:
+        self.suite, self.unit = suite, unit
+        limits = Limits(
+            cpu_seconds=suite.budget.submission_seconds,
+            wall_seconds=suite.budget.submission_seconds + GRACE,
+            memory_mib=suite.budget.memory_mib,
+        )
+        self.worker: WorkerProcess = server.spawn(limits)
+        self.pipe, out = os.pipe()
+        self.buffer = b""
+        self.lost: dict[str, Any] | None = None
+        self.done = False
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                os.close(self.pipe)
+                torch.set_num_threads(1)
+                _Child(suite, unit, self.worker.sock, out).run()
+                code = 0
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    line = {"trouble": traceback.format_exc(limit=-3)}
+                    os.write(out, json.dumps(line).encode() + b"\n")
+            finally:
+                os._exit(code)
+        os.close(out)
+        self.deadline = unit.started + suite.budget.submission_seconds + GRACE
+
+    def read(self) -> bool:
+        """Take in what the fork wrote. False when it has ended."""
+        data = os.read(self.pipe, 1 << 16)
+        self.buffer += data
+        *lines, self.buffer = self.buffer.split(b"\n")
+        for line in lines:
+            self.take(json.loads(line))
+        return bool(data)
+
+    def take(self, record: dict[str, Any]) -> None:
+        unit = self.unit
+        if "outcome" in record:
+            unit.outcomes.append(record["outcome"])
+        elif "lost" in record:
+            self.lost = record
+        elif "unreadable" in record:
+            unit.reason, self.done = record["unreadable"], True
+        elif "trouble" in record:
+            unit.trouble = record["trouble"]
+        elif "saw" in record:
+            entry = {
+                "exercise": record["exercise"], "kind": "operator-seen", "line": 0,
+                "detail": f"aten::{record['saw']}",
+            }  # fmt: skip
+            if entry not in unit.review:
+                unit.review.append(entry)
+        elif "done" in record:
+            self.done = True
+        else:
+            unit.sha256 = record.get("sha256", unit.sha256)
+            unit.notices += [n for n in record.get("notices", []) if n not in unit.notices]
+            self.take_review(record.get("review", []))
+
+    def take_review(self, findings: list[dict[str, Any]]) -> None:
+        for finding in findings:
+            source = finding.pop("source")
+            self.unit.review.append(finding)
+            if finding["kind"] == "forbidden-call" and self.suite.policy == "zero":
+                self.unit.zeroed.setdefault(
+                    finding["exercise"],
+                    f"This exercise asks you to write it yourself, and line {finding['line']} "
+                    f"calls {finding['detail']}: `{source.strip()}`",
+                )
+
+    def end(self) -> bool:
+        """End fork and worker. True when the unit is finished, False when more is to be run."""
+        os.close(self.pipe)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, 9)
+        os.waitpid(self.pid, 0)
+        self.worker.sock.close()
+        self.worker.kill()
+        unit = self.unit
+        if self.done:
+            broken = any(o["verdict"] == Verdict.INTERNAL_ERROR for o in unit.outcomes)
+            return True if not broken or unit.retried else self.retry()
+        if self.lost is not None:
+            return self.settle_loss()
+        # The fork itself died or ran over: an internal error, tried once more from this test on.
+        unit.trouble = unit.trouble or "the grading process ended early"
+        unit.reason = None
+        if unit.retried:
+            unit.reason = "internal error: " + unit.trouble.strip().splitlines()[-1]
+            return True
+        return self.retry(keep=len(unit.outcomes))
+
+    def retry(self, keep: int = 0) -> bool:
+        """Have the unit run once more, keeping its first `keep` outcomes. Returns False."""
+        del self.unit.outcomes[keep:]
+        self.unit.retried = True
+        self.unit.started = time.monotonic()
+        return False
+
+    def settle_loss(self) -> bool:
+        """Give the test that lost its worker its verdict, and go on after it."""
+        unit, lost = self.unit, self.lost
+        outcome = _loss(lost, self.worker)
+        over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
+        if lost["start"]:
+            if unit.own_cells and not unit.outcomes and not over:
+                # Perhaps only the learner's own extra cells are at fault: try without them.
+                unit.own_cells = False
+                unit.notices.append(
+                    "Your own extra cells were left out, because running the whole notebook "
+                    f"ended in: {outcome.verdict}."
+                )
+                return False
+            over = True
+        else:
+            unit.outcomes.append(asdict(outcome))
+            unit.lost[lost["name"]] = unit.lost.get(lost["name"], 0) + 1
+        if over:
+            left = len(self.suite.tests) - len(unit.outcomes)
+            unit.outcomes += [asdict(outcome)] * left
+        return len(unit.outcomes) == len(self.suite.tests)
+
+
+def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
+    """The verdict for a worker that is gone, by how it ended."""
+    if lost["lost"] == Verdict.TIMEOUT:
+        return Outcome(Verdict.TIMEOUT, lost["message"])
+    ended = worker.exit()
+    name = lost["name"] or "your notebook"
+    subject = f"`{lost['name']}`" if lost["name"] else "Running your notebook"
+    if ended.kind == "memory":
+        return Outcome(Verdict.MEMORY, f"{subject} used more memory than the limit.")
+    if ended.kind == "output":
+        return Outcome(Verdict.OUTPUT_LIMIT, f"{subject} printed more than the limit.")
+    if ended.kind == "cpu":
+        return Outcome(Verdict.TIMEOUT, f"{subject} used more CPU time than the limit.")
+    if ended.kind == "signal":
+        return Outcome(
+            Verdict.CRASHED, f"The Python process died (signal {ended.signal}) in {name}."
+        )
+    if lost["message"].startswith("The reply"):
+        return Outcome(Verdict.CRASHED, lost["message"])
+    return Outcome(
+        Verdict.CRASHED,
+        f"The Python process ended itself in {name}. Does the code call exit?",
+    )
+
+
+def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
+    """The result of one submission (the dict that report and gradebook read)."""
+    result: dict[str, Any] = {
+        "status": "graded", "reason": None, "score": None, "max_score": suite.max_score,
+        "sha256": unit.sha256, "notices": unit.notices, "review": unit.review, "exercises": [],
+        "seconds": round(time.monotonic() - unit.started, 3),
+    }  # fmt: skip
+    internal = [o for o in unit.outcomes if o["verdict"] == Verdict.INTERNAL_ERROR]
+    if unit.reason is None and internal:
+        last = (unit.trouble or "unknown").strip().splitlines()[-1]
+        unit.reason = f"internal error in {len(internal)} test(s): {last}"
+    if unit.reason is not None:
+        return result | {"status": "ungraded", "reason": unit.reason}
+    for name in suite.exercises:
+        pairs = zip(suite.tests, unit.outcomes, strict=True)
+        rows = [_row(t, o, unit.zeroed.get(name)) for t, o in pairs if t.exercise == name]
+        result["exercises"].append(
+            {
+                "name": name,
+                "score": sum(row["points"] for row in rows),
+                "max_score": sum(row["max_points"] for row in rows),
+                "tests": rows,
+            }
+        )
+    result["score"] = sum(e["score"] for e in result["exercises"])
+    return result
+
+
+def _row(test: HiddenTest, outcome: dict[str, Any], zeroed: str | None) -> dict[str, Any]:
+    if zeroed and outcome["verdict"] == Verdict.PASS:
+        outcome = asdict(Outcome(Verdict.WRONG, zeroed))
+    earned = test.points if outcome["verdict"] == Verdict.PASS else 0.0
+    return {
+        "name": test.name, "title": test.title, "verdict": str(outcome["verdict"]),
+        "points": earned, "max_points": test.points, "message": outcome["message"],
+        "misconception": outcome["misconception"], "link": outcome["link"],
+    }  # fmt: skip
+
+
+def serve(suite: Suite, server: ForkServer, jobs: int) -> None:
+    """Grade the units that come on standard input, `jobs` at a time, until it closes."""
+    selector = selectors.DefaultSelector()
+    selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
+    waiting: list[Unit] = []
+    running: list[_Grading] = []
+    open_input, pending = True, b""
+    while open_input or waiting or running:
+        while waiting and len(running) < jobs:
+            grading = _Grading(suite, server, waiting.pop(0))
+            selector.register(grading.pipe, selectors.EVENT_READ, grading)
+            running.append(grading)
+        for key, _ in selector.select(timeout=0.5):
+            if key.data == "input":
+                data = os.read(sys.stdin.fileno(), 1 << 16)
+                open_input = bool(data)
+                if not data:
+                    selector.unregister(sys.stdin.buffer)
+                *lines, pending = (pending + data).split(b"\n")
+                waiting += [Unit(**json.loads(line)) for line in lines]
+            elif not key.data.read():
+                _finish(key.data, suite, selector, running, waiting)
+        for grading in [g for g in running if time.monotonic() > g.deadline]:
+            _finish(grading, suite, selector, running, waiting)
+
+
+def _finish(
+    grading: _Grading,
+    suite: Suite,
+    selector: selectors.BaseSelector,
+    running: list[_Grading],
+    waiting: list[Unit],
+) -> None:
+    selector.unregister(grading.pipe)
+    running.remove(grading)
+    if grading.end():
+        unit = grading.unit
+        if unit.trouble:
+            print(unit.trouble, file=sys.stderr, flush=True)
+        _write({"id": unit.id, "result": assemble(suite, unit)})
+    else:
+        waiting.insert(0, grading.unit)
+
+
+def _write(record: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()
+
+
+def main(argv: list[str]) -> int:
+    """`python -m autograder.runner ASSIGNMENT JOBS [--weak]`; started by the engine."""
+    assignment, jobs = argv[0], int(argv[1])
+    server = ForkServer(weak="--weak" in argv)
+    torch.set_num_threads(1)  # before any operation: a fork after a parallel one hangs
+    try:
+        suite = load_suite(assignment)
+        _ = suite.misconceptions
+    except SuiteError as error:
+        _write({"error": str(error)})
+        return 1
+    gc.collect()
+    gc.freeze()
+    _write(
+        {
+            "ready": True,
+            "protections": list(server.protections),
+            "suite_version": suite.version,
+            "max_score": suite.max_score,
+            "exercises": suite.exercises,
+        }
+    )
+    try:
+        serve(suite, server, jobs)
+    finally:
+        server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

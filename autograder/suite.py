@@ -1,0 +1,201 @@
+"""Load a hidden suite: its tests by pytest's own collection, its settings, reference and version."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import io
+import os
+import tomllib
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .compare import recording, same
+from .student import Student
+from .verdict import LearnerError
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITES = Path(__file__).resolve().parent / "suites"
+
+# Operators that do the work of an exercise; a worker notes their use for a person to review.
+WATCHED = [
+    f"{operator}/CPU"
+    for operator in (
+        "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
+        "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_group_norm",
+        "rms_norm", "_fused_rms_norm",
+    )
+] + ["rms_norm/AutogradCPU"]  # fmt: skip
+
+
+class SuiteError(Exception):
+    """The suite cannot be used; the message is one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Seconds and MiB one submission may use."""
+
+    call_seconds: float = 10.0
+    start_seconds: float = 15.0
+    submission_seconds: float = 60.0
+    memory_mib: int = 2048
+
+
+@dataclass(frozen=True)
+class HiddenTest:
+    name: str
+    title: str
+    exercise: str
+    points: float
+    function: Callable[..., None]
+    params: Mapping[str, Any]
+    arguments: tuple[str, ...]
+
+    def run(self, student: Student, seed: int) -> None:
+        """Run the test body. `rng` is the same for every submission graded with `seed`."""
+        digest = hashlib.sha256(f"{seed}:{self.exercise}:{self.name}".encode()).digest()
+        known = {
+            "student": student,
+            "rng": torch.Generator().manual_seed(int.from_bytes(digest[:7], "big")),
+            **self.params,
+        }
+        self.function(**{name: known[name] for name in self.arguments})
+
+
+@dataclass
+class Suite:
+    assignment: str
+    tests: list[HiddenTest]
+    version: str
+    budget: Budget
+    forbidden: dict[str, list[str]]
+    policy: str  # what a proven forbidden call does: "zero" or "warn"
+    watched: list[str]
+    reference: types.ModuleType
+    exercises: list[str] = field(default_factory=list)
+
+    @property
+    def max_score(self) -> float:
+        return sum(test.points for test in self.tests)
+
+    @cached_property
+    def misconceptions(self) -> list[Any]:
+        from .misconceptions import load
+
+        return load(self.assignment)
+
+    def recognise(self, test: HiddenTest, seed: int, index: int, got: Any) -> Any | None:
+        """The misconception whose output at `expect` number `index` of `test` is `got`, if any.
+
+        The test is run again, in this process, with each known mistake in the learner's place.
+        """
+        right = self._output_at(test, seed, index, {})
+        for known in self.misconceptions:
+            if known.exercise != test.exercise:
+                continue
+            wrong = self._output_at(test, seed, index, {test.exercise: known.implementation})
+            # A mistake that does not show on this input explains nothing here.
+            if wrong and same(got, wrong[0]) and not (right and same(right[0], wrong[0])):
+                return known
+        return None
+
+    def _output_at(
+        self, test: HiddenTest, seed: int, index: int, replacement: dict[str, Any]
+    ) -> tuple[Any] | None:
+        """What `expect` number `index` is given when `replacement` stands for the learner."""
+        student = Student.local(vars(self.reference) | replacement)
+        with recording(judging=False) as values, contextlib.suppress(LearnerError, AssertionError):
+            # Notes only: after a wrong value a test may fail in any way, which is not its fault.
+            with contextlib.suppress(TypeError, ValueError, RuntimeError, AttributeError, KeyError):
+                test.run(student, seed)
+        return (values[index],) if index < len(values) else None
+
+
+def names() -> list[str]:
+    """The assignments that have a hidden suite."""
+    return sorted(p.parent.name for p in SUITES.glob("*/suite.toml"))
+
+
+def version(assignment: str, root: Path = ROOT) -> str:
+    """A digest of everything that decides what a submission to `assignment` scores."""
+    package = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    folders = [SUITES / assignment, root / "solutions" / assignment]
+    files = [p for folder in folders for p in folder.rglob("*") if p.suffix in {".py", ".toml"}]
+    files += (package / "misconceptions" / assignment).rglob("*.py")
+    files += [p for p in (package / "misconceptions").glob("*.py") if p.stem == assignment]
+    files += (root / "exercises" / assignment).glob("*.ipynb")
+    for path in sorted(files):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def load(assignment: str, root: Path = ROOT) -> Suite:
+    """Collect the suite of `assignment`. Raises SuiteError with a one-line reason."""
+    folder = SUITES / assignment
+    if assignment not in names():
+        known = ", ".join(names()) or "none"
+        raise SuiteError(f"no assignment named {assignment!r}; there are: {known}")
+    settings = tomllib.loads((folder / "suite.toml").read_text())
+    tests = _collect(folder)
+    order = list(dict.fromkeys(test.exercise for test in tests))
+    return Suite(
+        assignment=assignment,
+        tests=tests,
+        version=version(assignment, root),
+        budget=Budget(**settings.get("limits", {})),
+        forbidden=settings.get("forbidden", {}),
+        policy=settings.get("policy", "zero"),
+        watched=settings.get("watch", WATCHED),
+        reference=importlib.import_module(f"solutions.{assignment}.{assignment}"),
+        exercises=order,
+    )
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        self.items = list(session.items)
+
+
+def _collect(folder: Path) -> list[HiddenTest]:
+    import pytest
+
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a learner's machine may have any plugin
+    collector, output = _Collector(), io.StringIO()
+    arguments = [
+        str(folder), "--collect-only", "-q", "--assert=plain", f"--rootdir={SUITES}",
+        f"--config-file={SUITES / 'pytest.ini'}", "-p", "no:cacheprovider",
+    ]  # fmt: skip
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        code = pytest.main(arguments, plugins=[collector])
+    if code != 0 or not collector.items:
+        last = output.getvalue().strip().splitlines()[-1:] or ["no tests were collected"]
+        raise SuiteError(f"the suite in {folder.name} cannot be collected: {last[0]}")
+    return [_hidden_test(item) for item in collector.items]
+
+
+def _hidden_test(item: Any) -> HiddenTest:
+    marker = item.get_closest_marker("points")
+    if marker is None:
+        raise SuiteError(f"the test {item.nodeid} has no points")
+    documentation = (item.obj.__doc__ or item.name).strip().splitlines()[0]
+    return HiddenTest(
+        name=item.name,
+        title=documentation,
+        exercise=item.path.stem.removeprefix("test_"),
+        points=float(marker.args[0]),
+        function=item.obj,
+        params=dict(item.callspec.params) if hasattr(item, "callspec") else {},
+        arguments=tuple(item._fixtureinfo.argnames),
+    )
