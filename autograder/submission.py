@@ -1,0 +1,344 @@
+"""A learner's notebook to the cells to execute, in order. Trusted side; parses, never executes.
+
+The released notebook says what is graded; the submission's metadata is never trusted. Cells that
+define a graded name are found by what they define, wherever they stand and whatever their id says.
+Locked check cells are recognised and left out, for the hidden suite does their job.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from .magics import parse, parse_or_raise, to_python
+from .notebook import MAX_CELL_CHARS, RawCell, Unreadable, find_notebook, load, one_line
+
+__all__ = [
+    "Cell",
+    "Released",
+    "ReleasedCell",
+    "Submission",
+    "Unreadable",
+    "find_notebook",
+    "read",
+    "released",
+]
+
+MAX_NOTICES = 30
+
+
+@dataclass(frozen=True)
+class ReleasedCell:
+    """A code cell as it was handed out.
+
+    kind: "solution" the learner writes it; "test" a visible check; "given" runs before anything
+        else; "demo" uses a graded name when it runs: it only shows something, and is not executed.
+    """
+
+    kind: Literal["solution", "test", "given", "demo"]
+    grade_id: str | None
+    source: str
+    names: tuple[str, ...] = ()  # graded names it defines, in order
+
+
+@dataclass(frozen=True)
+class Released:
+    """The code cells of the released notebook, in order. Read once a class."""
+
+    cells: tuple[ReleasedCell, ...]
+    graded: tuple[str, ...]  # graded names, in order
+
+    @cached_property
+    def tests(self) -> frozenset[str]:
+        """Grade ids of the check cells."""
+        return frozenset(c.grade_id for c in self.cells if c.kind == "test" and c.grade_id)
+
+    @cached_property
+    def by_key(self) -> dict[str, ReleasedCell]:
+        """Cells by `_key`: the same code in another layout."""
+        return {_key(c.source, parse(c.source)): c for c in self.cells}
+
+    @cached_property
+    def names_by_id(self) -> dict[str, tuple[str, ...]]:
+        return {c.grade_id: c.names for c in self.cells if c.kind == "solution" and c.grade_id}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell to execute.
+
+    index: the cell's number in the submission, text cells counted, from 0. Given cells come from
+        the released notebook and have -1, -2, ...: never a line of the learner's.
+    origin: "solution" defines a graded name; "given" was handed out; "added" is anything else.
+    grade_id: the graded name that a solution cell defines (the first, if several), else None.
+    source: Python text. Its lines are those of the cell as the learner sees it.
+    """
+
+    index: int
+    origin: Literal["solution", "added", "given"]
+    grade_id: str | None
+    source: str
+
+
+@dataclass
+class Submission:
+    """What to execute of a submission, and what its reader should know."""
+
+    cells: list[Cell]
+    sha256: str
+    notices: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # graded names that no cell defines
+    untouched: set[str] = field(default_factory=set)  # graded names with nothing but the stub
+    broken: dict[str, str] = field(default_factory=dict)  # graded name -> its cell's syntax error
+
+
+def released(path: Path) -> Released:
+    """The cells of a released notebook. Here the metadata counts: the file is ours.
+
+    Raises:
+        Unreadable: not a notebook.
+        ValueError: no cell defines a graded name.
+    """
+    raw = [cell for cell in load(Path(path)).cells if cell.kind == "code" and cell.source.strip()]
+    kinds = [_released_kind(cell) for cell in raw]
+    trees = [parse(to_python(cell.source)[0] or "") or ast.Module([], []) for cell in raw]
+    ids = [cell.grade_id for cell, kind in zip(raw, kinds, strict=True) if kind == "solution"]
+    bound = {
+        name
+        for tree, kind in zip(trees, kinds, strict=True)
+        if kind == "solution"
+        for name in _bound(tree)
+    }
+    graded = tuple(dict.fromkeys(i for i in ids if i in bound))
+    if not graded:
+        raise ValueError(f"{path}: no solution cell defines the name that is its grade_id")
+    late = set(graded)  # names that exist only once the learner's code has run
+    cells = []
+    for cell, kind, tree in zip(raw, kinds, trees, strict=True):
+        names = tuple(name for name in graded if name in _bound(tree))
+        needed = _loaded(tree) - (_bound(tree) - set(graded))
+        if kind == "given" and late & needed:
+            kind = "demo"
+        if kind in ("demo", "test"):
+            late |= _bound(tree)
+        python = to_python(cell.source)[0]
+        cells.append(
+            ReleasedCell(kind, cell.grade_id, cell.source if python is None else python, names)
+        )
+    return Released(tuple(cells), graded)
+
+
+def _released_kind(cell: RawCell) -> Literal["solution", "test", "given"]:
+    if cell.flags.get("solution"):
+        return "solution"
+    if cell.flags.get("grade") or (cell.grade_id or "").startswith("test_"):
+        return "test"
+    return "given"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A code cell of the submission after the first look."""
+
+    index: int
+    source: str
+    names: tuple[str, ...]  # graded names it defines, or seems to define if it does not parse
+    key: str
+    stub: bool  # it is a stub as handed out
+    error: str | None = None  # of its syntax
+
+
+def read(path: Path, released: Released) -> Submission:
+    """Read one submission against the notebook that was released.
+
+    Raises:
+        Unreadable: with one line that says what to do.
+    """
+    notebook = load(Path(path))
+    notices = list(notebook.notices)
+    cells: list[_Read] = []
+    recognised = False
+    for raw in notebook.cells:
+        if raw.kind == "code":
+            known, cell = _look_at(raw, released, notices)
+            recognised |= known
+            if cell is not None:
+                cells.append(cell)
+    cells = _with_misfiled(notebook.cells, cells, released, notices)
+    if not recognised and not any(cell.names for cell in cells):
+        wanted = ", ".join(released.graded[:4])
+        raise Unreadable(
+            f"holds none of the exercises ({wanted}): is it the notebook of another assignment?"
+        )
+
+    written = {name for cell in cells if not cell.stub for name in cell.names}
+    stubs = {name for cell in cells if cell.stub for name in cell.names}
+    kept = [cell for cell in cells if not (cell.stub and set(cell.names) <= written)]
+    submission = Submission(_given(released), notebook.sha256, notices)
+    for cell in kept:
+        origin = "solution" if cell.names else "added"
+        name = cell.names[0] if cell.names else None
+        submission.cells.append(Cell(cell.index, origin, name, cell.source))
+        if cell.error is not None:
+            notices.append(f"cell {cell.index + 1} was not run: {cell.error}")
+    submission.missing = [name for name in released.graded if name not in written | stubs]
+    submission.untouched = stubs - written
+    for name in released.graded:
+        _say_which_counts(name, kept, submission)
+    if len(notices) > MAX_NOTICES:
+        notices[MAX_NOTICES:] = [f"and {len(notices) - MAX_NOTICES} more notices"]
+    return submission
+
+
+def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool, _Read | None]:
+    """Whether the cell shows that this is the right notebook, and what to run (None: nothing)."""
+    python, remark = to_python(raw.source)
+    if remark is not None:
+        notices.append(f"cell {raw.index + 1}: {remark}")
+    if python is None or not python.strip():
+        return False, None
+    error, tree = None, None
+    try:
+        tree = parse_or_raise(python)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        error = _describe(problem)
+    if tree is not None and not tree.body:
+        return False, None  # comments alone
+    known = released.by_key.get(_key(python, tree))
+    if known is not None and known.kind != "solution":
+        return known.kind != "given", None  # other assignments have the same imports
+    bound = _bound(tree) if tree is not None else _seems_bound(python)
+    names = tuple(name for name in released.graded if name in bound)
+    if raw.grade_id in released.tests and not names:
+        return True, None
+    if tree is None and not names:  # too broken to tell: here, and only here, the id is believed
+        names = released.names_by_id.get(raw.grade_id or "", ())
+    stub = known is not None and known.kind == "solution"
+    return stub, _Read(raw.index, python, names, _key(python, tree), stub, error)
+
+
+def _with_misfiled(
+    raws: list[RawCell], cells: list[_Read], released: Released, notices: list[str]
+) -> list[_Read]:
+    """Add text cells that hold a graded name's only code: a slip of one key in Jupyter."""
+    there = {name for cell in cells for name in cell.names if not cell.stub}
+    wanted = set(released.graded) - there
+    extra = []
+    for raw in raws:
+        text = raw.source
+        if raw.kind == "code" or len(text) > MAX_CELL_CHARS or not (_seems_bound(text) & wanted):
+            continue
+        _, cell = _look_at(raw, released, [])
+        if cell is not None and cell.error is None and not cell.stub and wanted & set(cell.names):
+            extra.append(cell)
+            notices.append(
+                f"cell {raw.index + 1} is a text cell but holds {cell.names[0]}: run as code"
+            )
+    return sorted([*cells, *extra], key=lambda cell: cell.index)
+
+
+def _given(released: Released) -> list[Cell]:
+    sources = [cell.source for cell in released.cells if cell.kind == "given"]
+    return [Cell(-1 - i, "given", None, source) for i, source in enumerate(sources)]
+
+
+def _say_which_counts(name: str, kept: list[_Read], submission: Submission) -> None:
+    defining = [cell for cell in kept if name in cell.names]
+    working = [cell for cell in defining if cell.error is None]
+    if defining and not working:
+        last = defining[-1]
+        submission.broken[name] = f"cell {last.index + 1}: {last.error}"
+    if len({cell.key for cell in working}) > 1:
+        numbers = ", ".join(str(cell.index + 1) for cell in working)
+        submission.notices.append(f"{name} is defined in cells {numbers}: the last one counts")
+    elif name in submission.missing:
+        submission.notices.append(f"no cell defines {name}")
+
+
+# --- what a cell defines and uses ---------------------------------------------------------------
+
+
+def _now(tree: ast.Module) -> Iterator[ast.AST]:
+    """The nodes that run when the cell runs: not the bodies of functions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            defaults = [d for d in node.args.kw_defaults if d is not None]
+            waiting += [*node.decorator_list, *node.args.defaults, *defaults]
+        elif isinstance(node, ast.Lambda):
+            waiting += node.args.defaults
+        else:
+            waiting += ast.iter_child_nodes(node)
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """Names that running the cell binds in the notebook: defs, classes, assignments, imports."""
+    bound: set[str] = set()
+    inner: set[ast.AST] = set()  # a class body and a comprehension bind their own names
+    for node in _now(tree):
+        if isinstance(node, ast.comprehension):
+            inner.add(node.target)
+        if node in inner:
+            inner.update(ast.iter_child_nodes(node))
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                inner.update(node.body)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            bound.update(_globals_key(node))
+    return bound
+
+
+def _globals_key(node: ast.Subscript) -> set[str]:
+    """The name that `globals()["name"] = ...` binds."""
+    match node:
+        case ast.Subscript(
+            value=ast.Call(func=ast.Name(id="globals")), slice=ast.Constant(value=str(name))
+        ):
+            return {name}
+    return set()
+
+
+def _seems_bound(source: str) -> set[str]:
+    """The same for text that is not Python: lines that start like a definition."""
+    pattern = r"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=[^=]"
+    return {name for pair in re.findall(pattern, source, re.MULTILINE) for name in pair if name}
+
+
+def _loaded(tree: ast.Module) -> set[str]:
+    """Names the cell needs in order to run."""
+    return {n.id for n in _now(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _text_key(source: str) -> str:
+    lines = [line.rstrip() for line in source.replace("\r\n", "\n").split("\n")]
+    return "\n".join(line for line in lines if line)
+
+
+def _key(source: str, tree: ast.Module | None) -> str:
+    """Equal for equal code whatever its layout and comments."""
+    try:
+        if tree is not None and len(source) < 30_000:  # none longer is handed out; dump is slow
+            return ast.dump(tree)
+    except RecursionError:
+        pass
+    return _text_key(source)
+
+
+def _describe(problem: BaseException) -> str:
+    if isinstance(problem, SyntaxError):
+        where = f" in line {problem.lineno}" if problem.lineno else ""
+        return one_line(f"syntax error{where} ({problem.msg})", 160)
+    if isinstance(problem, ValueError):
+        return "Python cannot read it (it holds a NUL character)"
+    return "Python cannot read it (nested too deeply)"
