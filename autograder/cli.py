@@ -22,9 +22,6 @@ GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb and return the exit code. Never shows a traceback for a foreseeable fault."""
-    if sys.version_info < (3, 11):
-        print("autograder: Python 3.11 or later is needed", file=sys.stderr)
-        return BAD_USAGE
     try:
         options = _parser().parse_args(argv)
         return options.run(options)

@@ -127,7 +127,7 @@ def _compare(got: Any, want: Any, rtol: float, atol: float, what: str) -> None:
 
 
 def _compare_number(got: Any, want: float, rtol: float, atol: float, what: str) -> None:
-    if isinstance(got, torch.Tensor) and got.dim() == 0 and not got.dtype == torch.bool:
+    if isinstance(got, torch.Tensor) and got.dim() == 0 and got.dtype != torch.bool:
         got = got.item()  # a 0-dim tensor where a number is asked is a matter of taste
     if type(got) not in (int, float):
         raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected a number.")
@@ -139,12 +139,13 @@ def _compare_number(got: Any, want: float, rtol: float, atol: float, what: str) 
 
 def _compare_tensor(got: Any, want: torch.Tensor, rtol: float, atol: float, what: str) -> None:
     if not isinstance(got, torch.Tensor):
-        extra = " Is a `return` missing?" if got is None else ""
+        extra = ""
+        if got is None:
+            gradient = "gradient" in what
+            extra = " No gradient flows to it." if gradient else " Is a `return` missing?"
         raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected a tensor.{extra}")
     if got.dtype != want.dtype:
-        raise Mismatch(
-            f"{_upper(what)} has dtype {_dtype(got)}; expected {_dtype(want)}."
-        )
+        raise Mismatch(f"{_upper(what)} has dtype {_dtype(got)}; expected {_dtype(want)}.")
     if got.shape != want.shape:
         # Only sizes that the expected shape also has are repeated: others could be a message.
         known = set(want.shape) | {1}

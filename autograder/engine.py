@@ -309,16 +309,18 @@ def write_whole(path: Path, text: str) -> None:
 def _alone(results: Path) -> Iterator[None]:
     """Hold the lock of a results folder; a second run waits for the first, even if it is killed."""
     try:
-        lock = open(results / ".lock", "w")
+        lock = os.open(results / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise EngineError(f"cannot write to {results}: {error.strerror}") from error
-    with lock:
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             print("another run is grading this assignment; waiting for it", file=sys.stderr)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def _key(item: Submitted, salt: str) -> str | None:

@@ -46,7 +46,9 @@ class RemoteLink:
             header, value = protocol.receive(self._sock, REPLY_KEYS, deadline)
         except TimeoutError as error:
             shapes = _shapes(request.get("args", []))
-            text = f"`{name}` was still running after {seconds:g} s{shapes}. Is there an endless loop?"
+            text = (
+                f"`{name}` was still running after {seconds:g} s{shapes}. Is there an endless loop?"
+            )
             raise WorkerLost(Verdict.TIMEOUT, text) from error
         except (protocol.Closed, ConnectionError) as error:
             raise WorkerLost(Verdict.CRASHED, name) from error

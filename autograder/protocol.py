@@ -26,7 +26,7 @@ MAX_HEADER = 1 << 20
 MAX_BODY = 64 << 20
 MAX_DEPTH = 8
 MAX_NODES = 4096
-MAX_TENSORS = 256
+MAX_TENSORS = 128
 MAX_TEXT = 4096
 MAX_RANK = 8
 
@@ -161,7 +161,9 @@ def _restride(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.
         return data.new_empty(shape)
     extent = 1 + sum((n - 1) * s for n, s in zip(unit, stride, strict=True))
     count = math.prod(shape)
-    if list(data.shape) != unit or extent * data.element_size() > MAX_BODY or count > MAX_BODY:
+    # A few bytes must not become gigabytes by strides or by expanding (attack 13).
+    allowed = (4 << 20) + 8 * data.numel() * data.element_size()
+    if list(data.shape) != unit or max(extent, count) * data.element_size() > allowed:
         raise ProtocolError("a tensor whose strides do not fit its data")
     out = data.new_zeros(extent).as_strided(unit, stride)
     try:
@@ -256,7 +258,10 @@ def parse_header(text: bytes) -> dict[str, Any]:
 
     try:
         header = json.loads(
-            text.decode("utf-8"), object_pairs_hook=pairs, parse_int=integer, parse_constant=constant
+            text.decode("utf-8"),
+            object_pairs_hook=pairs,
+            parse_int=integer,
+            parse_constant=constant,
         )
     except (ValueError, RecursionError) as error:
         raise ProtocolError("a header that is not JSON") from error

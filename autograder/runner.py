@@ -109,9 +109,7 @@ class _Child:
         released = submission.released(ROOT / _released_path(self.suite.assignment))
         notebook = submission.read(Path(self.unit.path), released)
         if not self.unit.outcomes and self.unit.own_cells:
-            findings = forbidden.find(
-                notebook.cells, self.suite.exercises, self.suite.forbidden
-            )
+            findings = forbidden.find(notebook.cells, self.suite.exercises, self.suite.forbidden)
             self.tell(
                 sha256=notebook.sha256,
                 notices=notebook.notices,

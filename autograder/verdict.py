@@ -97,20 +97,14 @@ def explain_error(error: LearnerError, source_line: str | None) -> Outcome:
     if error.kind.startswith("Unsendable:"):
         kind = error.kind.rpartition("a value of type ")[2]
         what = _RETURNED.get(kind, "a value that is not plain data")
-        return Outcome(
-            Verdict.WRONG, f"`{error.name}` returned {what}; return a dense CPU tensor."
-        )
+        return Outcome(Verdict.WRONG, f"`{error.name}` returned {what}; return a dense CPU tensor.")
     if error.kind == "TooLarge":
-        return Outcome(
-            Verdict.WRONG, f"`{error.name}` returned far more data than asked for."
-        )
+        return Outcome(Verdict.WRONG, f"`{error.name}` returned far more data than asked for.")
     kind = error.kind if _is_exception_name(error.kind) else "an exception"
     where = f" at line {error.line} of your cell" if error.line else ""
     quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
     hint = _HINTS.get(kind, "")
-    return Outcome(
-        Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip()
-    )
+    return Outcome(Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip())
 
 
 def _is_exception_name(name: str) -> bool:

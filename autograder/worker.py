@@ -144,7 +144,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def _cell_number(filename: str) -> int:
     digits = filename.removeprefix("<cell ").removesuffix(">")
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if digits.removeprefix("-").isdigit() else 0
 
 
 def watch_operators(names: list[str], seen: set[str]) -> list[Any]:

@@ -1,0 +1,202 @@
+"""Frames: what is sent arrives unchanged, and what breaks the rules is refused."""
+
+import json
+import socket
+import struct
+import time
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save
+
+from autograder import protocol
+
+KEYS = frozenset({"call"})
+
+
+@pytest.fixture
+def pair():
+    a, b = socket.socketpair()
+    yield a, b
+    a.close()
+    b.close()
+
+
+def crossed(pair, value):
+    protocol.send(pair[0], {"call": 1}, value)
+    header, got = protocol.receive(pair[1], KEYS, time.monotonic() + 5)
+    assert header == {"call": 1}
+    return got
+
+
+def refused(pair, header: bytes, body: bytes = b""):
+    pair[0].sendall(struct.pack("!II", len(header), len(body)) + header + body)
+    pair[0].close()
+    with pytest.raises(protocol.ProtocolError) as caught:
+        protocol.receive(pair[1], KEYS, time.monotonic() + 5)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 3, -2.5, "text", [], (1, [2, "x"]), {"a": 1, "b": None}, torch.bfloat16],
+)
+def test_plain_values_arrive_with_their_type(pair, value):
+    got = crossed(pair, value)
+    assert got == value and type(got) is type(value)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
+def test_numbers_that_are_not_finite_arrive(pair, text):
+    assert repr(crossed(pair, float(text))) == text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.t(),
+        lambda x: x[:, ::2],
+        lambda x: x[:1].expand(4, 8),
+        lambda x: x[0, 0].expand(3, 5),
+        lambda x: x[:0],
+        lambda x: x[0, 0],
+        lambda x: x.reshape(2, 3, 4).permute(2, 0, 1),
+        lambda x: torch.nn.Parameter(x),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64])
+def test_views_arrive_with_values_and_strides(pair, make, dtype):
+    x = torch.arange(24).reshape(3, 8).to(dtype)
+    if dtype is torch.int64 and isinstance(make(x.double()), torch.nn.Parameter):
+        pytest.skip("an integer parameter does not exist")
+    value = make(x)
+    got = crossed(pair, value)
+    assert torch.equal(got, value) and got.dtype == value.dtype
+    assert got.stride() == value.stride() or value.numel() == 0
+    assert not got.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (object(), "type object"),
+        (torch.zeros(2, device="meta"), "device meta"),
+        (torch.zeros(2).to_sparse(), "layout"),
+        (torch.zeros(2, dtype=torch.complex64), "dtype"),
+    ],
+)
+def test_a_value_without_a_form_is_a_type_error(pair, value, said):
+    with pytest.raises(TypeError, match=said):
+        protocol.send(pair[0], {"call": 1}, value)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[]", "not an object"),
+        (b'{"call": 1}', "missing or unknown"),
+        (b'{"call": 1, "value": null, "more": 1}', "missing or unknown"),
+        (b'{"call": 1, "call": 2, "value": null}', "duplicate"),
+        (b'{"call": NaN, "value": null}', "NaN"),
+        (b'{"call": 1, "value": Infinity}', "Infinity"),
+        (b'{"call": 1, "value": ' + b"[" * 900 + b"]" * 900 + b"}", "too deeply"),
+        (b'{"call": 1, "value": ' + b"9" * 300 + b"}", "too long"),
+        (b'{"call": 1, "value": []}', "unknown form"),
+        (b'{"call": 1, "value": {"code": "x"}}', "unknown kind"),
+        (b'{"call": 1, "value": {"list": [], "str": ""}}', "unknown keys"),
+        (b'{"call": 1, "value": {"tensor": 0}}', "not in the frame"),
+        (b'{"call": 1, "value": {"tensor": "0"}}', "not in the frame"),
+        (b'{"call": 1, "value": {"dict": [["a", 1], ["a", 2]]}}', "duplicate"),
+        (b'{"call": 1, "value": {"dtype": "complex64"}}', "unknown kind"),
+    ],
+)
+def test_a_header_that_breaks_the_rules_is_refused(pair, header, said):
+    assert said in refused(pair, header)
+
+
+def test_a_header_with_many_values_is_refused(pair):
+    pairs = ", ".join(f'"k{i}": 1' for i in range(protocol.MAX_NODES + 1))
+    header = '{"call": 1, "value": {"dict": {' + pairs + "}}}"
+    assert "too many" in refused(pair, header.encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"x", b"\xff" * 64, struct.pack("<Q", 1 << 60) + b"{}", save({"0": torch.ones(2)})[:-1]],
+)
+def test_a_body_that_lies_is_refused(pair, body):
+    assert "safetensors" in refused(pair, b'{"call": 1, "value": null}', body)
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride"),
+    [
+        ([4], [1 << 39]),
+        ([1 << 39], [0]),
+        ([1 << 21], [0]),
+        ([3], [1]),
+        ([4], [-1]),
+        ([4.0], [1]),
+        ([4, 1], [1]),
+    ],
+)
+def test_strides_that_do_not_fit_the_data_are_refused(pair, shape, stride):
+    node = {"tensor": 0, "shape": shape, "stride": stride}
+    header = json.dumps({"call": 1, "value": node}).encode()
+    data = torch.ones(4 if stride != [0] else 1)
+    assert "tensor" in refused(pair, header, save({"0": data}))
+
+
+def test_a_frame_that_announces_too_much_is_refused_unread(pair):
+    pair[0].sendall(struct.pack("!II", protocol.MAX_HEADER + 1, 0))
+    with pytest.raises(protocol.ProtocolError, match="too large"):
+        protocol.receive(pair[1], KEYS, time.monotonic() + 5)
+
+
+def test_a_frame_cut_short_is_refused_and_an_end_between_frames_is_told_apart():
+    a, b = socket.socketpair()
+    a.sendall(struct.pack("!II", 100, 0) + b"{")
+    a.close()
+    with pytest.raises(protocol.ProtocolError, match="cut short"):
+        protocol.receive(b, KEYS, time.monotonic() + 5)
+    b.close()
+    a, b = socket.socketpair()
+    a.close()
+    with pytest.raises(protocol.Closed):
+        protocol.receive(b, KEYS, time.monotonic() + 5)
+    b.close()
+
+
+def test_a_slow_peer_cannot_stretch_the_deadline(pair):
+    pair[0].sendall(b"\0")
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        protocol.receive(pair[1], KEYS, started + 0.2)
+    assert time.monotonic() - started < 2
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_mutated_frame_is_a_value_or_a_protocol_error(data):
+    a, b = socket.socketpair()
+    with a, b:
+        x = torch.arange(12.0).reshape(3, 4)
+        protocol.send(a, {"call": 1}, {"x": [x, x.t()], "n": (1, 2.5, "s", None)})
+        frame = bytearray(b.recv(1 << 20))
+        for _ in range(data.draw(st.integers(1, 6))):
+            position = data.draw(st.integers(0, len(frame) - 1))
+            frame[position] = data.draw(st.integers(0, 255))
+        if data.draw(st.booleans()):
+            del frame[data.draw(st.integers(0, len(frame) - 1)) :]
+        a.sendall(frame)
+        a.shutdown(socket.SHUT_WR)
+        try:
+            protocol.receive(b, KEYS, time.monotonic() + 5)
+        except protocol.ProtocolError as error:
+            assert "\n" not in str(error)
