@@ -215,13 +215,12 @@ def _cell_metadata(cell: Any, where: str) -> dict[str, Any]:
         raise ReleaseError(
             f"{where} needs a grade_id of letters, digits, _ and -, not {grade_id!r}"
         )
-    solution = given.get("solution", False)
-    grade = given.get("grade", "points" in given)
+    solution, grade = given.get("solution", False), given.get("grade", "points" in given)
     complete = {
         "cell_type": cell.cell_type,
         "grade": grade,
         "grade_id": grade_id,
-        "locked": given.get("locked", not solution),
+        "locked": not solution,
         "schema_version": 3,
         "solution": solution,
         "task": False,
@@ -229,9 +228,8 @@ def _cell_metadata(cell: Any, where: str) -> dict[str, Any]:
     if grade:
         complete["points"] = given.get("points")
     for key, value in given.items():
-        if complete.get(key) != value or isinstance(complete.get(key), bool) != isinstance(
-            value, bool
-        ):
+        flag = key in ("solution", "grade", "locked", "task")
+        if complete.get(key) != value or (flag and not isinstance(value, bool)):
             raise ReleaseError(f"{where} ({grade_id}) cannot have {key}={value!r} here")
     return {**kept, "nbgrader": complete}
 

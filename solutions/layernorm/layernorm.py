@@ -79,8 +79,10 @@ from torch import Tensor, nn
 #
 # ```python
 # x = torch.tensor([[1.0, 2.0, 3.0, 4.0], [10.0, 20.0, 30.0, 40.0]])
-# layer_norm(x, torch.ones(4), torch.zeros(4), 1e-5)
+# print(layer_norm(x, torch.ones(4), torch.zeros(4), 1e-5))
 # ```
+#
+# prints
 #
 # ```
 # tensor([[-1.3416, -0.4472,  0.4472,  1.3416],
@@ -222,6 +224,8 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # print(norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]])))
 # ```
 #
+# prints
+#
 # ```
 # {'weight': (4,), 'bias': (4,)}
 # tensor([[-1.3416, -0.4472,  0.4472,  1.3416]], grad_fn=<AddBackward0>)
@@ -294,9 +298,12 @@ class LayerNorm(nn.Module):
 # assert torch.allclose(y, row * weight + bias, atol=1e-3), (
 #     "after loading other parameters the result must be normalized * weight + bias"
 # )
+# assert y.requires_grad, (
+#     "no gradient can reach the parameters: give layer_norm self.weight and self.bias themselves"
+# )
 # y.sum().backward()
 # assert norm.weight.grad is not None and norm.bias.grad is not None, (
-#     "no gradient reached the parameters: pass self.weight and self.bias themselves to layer_norm"
+#     "a parameter got no gradient: give layer_norm self.weight and self.bias themselves"
 # )
 # assert torch.allclose(norm.bias.grad, torch.full((4,), 2.0)), (
 #     "each bias is added to 2 rows, so the gradient of the sum of all outputs must be 2"
@@ -363,7 +370,8 @@ class LayerNorm(nn.Module):
 # | name | shape | |
 # |---|---|---|
 # | `grad_out`, `x`, `grad_x` | `(..., D)` | |
-# | `weight`, `grad_weight`, `grad_bias` | `(D,)` | summed over all leading dimensions |
+# | `weight` | `(D,)` | |
+# | `grad_weight`, `grad_bias` | `(D,)` | sums over all leading dimensions |
 # | `rstd`, both means | `(..., 1)` | one of each per vector |
 #
 # <details><summary>Hint 1: where to start?</summary>
@@ -396,6 +404,8 @@ class LayerNorm(nn.Module):
 # for grad in layer_norm_backward(grad_out, x, torch.ones(4), 1e-5):
 #     print(grad)
 # ```
+#
+# prints
 #
 # ```
 # tensor([[ 0.2683, -0.3578, -0.0894,  0.1789]])
@@ -486,7 +496,8 @@ def layer_norm_backward(
 #     f"grad_weight must have shape (5,), got {tuple(grad_weight.shape)}"
 # )
 # assert torch.allclose(grad_weight, want_weight), (
-#     "grad_weight is wrong: add grad_out * x_hat over all dimensions but the last"
+#     "grad_weight is wrong: add grad_out * x_hat over all dimensions but the last. Is x_hat that "
+#     "of exercise 1, with the biased variance and eps inside the root?"
 # )
 # assert grad_x.shape == x.shape, f"grad_x must have shape (3, 4, 5), got {tuple(grad_x.shape)}"
 # assert grad_x.sum(dim=-1).abs().max() < 1e-6, (
