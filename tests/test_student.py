@@ -1,0 +1,220 @@
+"""The `student` fixture, in this process and over a socket, gives the same values and failures."""
+
+import socket
+import threading
+import time
+
+import pytest
+import torch
+
+from autograder import protocol, worker
+from autograder.link import RemoteLink
+from autograder.student import Student
+from autograder.suite import Budget, Suite
+from autograder.verdict import LearnerError, Verdict, WorkerLost, explain_error
+
+SOURCE = """
+import torch
+from torch import nn
+
+def scale(x, w):
+    return x * w
+
+def in_place(x):
+    x += 1
+    return x
+
+def three(x):
+    return x, [x + 1, None], {"a": x}
+
+def broken(x):
+    y = x
+    return y @ torch.zeros(3)
+
+def missing(x):
+    raise NotImplementedError()
+
+class Secret(ValueError):
+    pass
+
+def talkative(x):
+    raise Secret(str(x.tolist()))
+
+def an_array(x):
+    return x.numpy()
+
+class Scale(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n))
+        self.register_buffer("count", torch.zeros(()))
+    def forward(self, x):
+        if self.training:
+            self.count += 1
+        return x * self.weight
+"""
+
+
+class Cell:
+    index, origin, source = 3, "solution", SOURCE
+
+
+def suite(watched=(), **budget):
+    return Suite("demo", [], "", Budget(**budget), {}, "zero", list(watched), None)
+
+
+@pytest.fixture(params=["local", "remote"])
+def student(request):
+    if request.param == "local":
+        namespace = {}
+        exec(compile(SOURCE, "<cell 3>", "exec"), namespace)
+        yield Student.local(namespace)
+        return
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(target=worker.main, args=(theirs,), daemon=True)
+    thread.start()
+    link = RemoteLink(ours, suite(), time.monotonic() + 60)
+    assert link.start([Cell], seed=1) == []
+    yield Student(link)
+    ours.close()
+    thread.join(5)
+
+
+X = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+
+
+def test_a_function_is_called_with_values_and_gives_a_value(student):
+    assert torch.equal(student.scale(X.t(), w=3), X.t() * 3)
+
+
+def test_containers_keep_their_form(student):
+    got = student.three(X)
+    assert type(got) is tuple and type(got[1]) is list and got[1][1] is None
+    assert torch.equal(got[2]["a"], X)
+
+
+def test_vjp_gives_one_gradient_per_tensor_argument(student):
+    w, g = torch.tensor([2.0, 5.0], dtype=torch.float64), torch.rand_like(X)
+    y, vjp = student.vjp("scale", X, w)
+    assert torch.equal(y, X * w)
+    dx, dw = vjp(g)
+    assert torch.equal(dx, g * w) and torch.equal(dw, (g * X).sum(0))
+    assert torch.equal(vjp(2 * g)[0], 2 * g * w)
+
+
+def test_a_gradient_that_does_not_flow_is_none(student):
+    _, vjp = student.vjp("scale", X, 2.0)
+    assert len(vjp(torch.ones_like(X))) == 1
+    with pytest.raises(LearnerError):
+        student.vjp("missing", X)
+
+
+def test_a_change_of_the_inputs_is_seen_and_stays_in_the_worker(student):
+    x = X.clone()
+    student.in_place(x)
+    assert torch.equal(student.inputs()[0], X + 1)
+
+
+def test_a_module_keeps_its_state_between_calls(student):
+    module = student.Scale(2)
+    assert list(module.state()) == ["weight", "count"] and module.parameters() == ["weight"]
+    module.load({"weight": torch.tensor([2.0, 3.0]), "count": torch.tensor(7.0)})
+    module.to(torch.float64)
+    assert torch.equal(module(X), X * torch.tensor([2.0, 3.0]))
+    module.eval()
+    module(X)
+    module.train()
+    module(X)
+    assert module.state()["count"].item() == 9.0
+    y, vjp = module.vjp(X)
+    (dx,), parameters = vjp(torch.ones_like(X))
+    assert torch.equal(y, dx * X) and torch.equal(parameters["weight"], X.sum(0))
+
+
+def test_an_exception_arrives_as_its_type(student):
+    with pytest.raises(LearnerError) as caught:
+        student.broken(X)
+    assert caught.value.kind == "RuntimeError" and caught.value.name == "broken"
+
+
+def test_a_name_that_is_not_there_is_not_implemented(student):
+    for name in ("nothing", "missing"):
+        with pytest.raises(LearnerError) as caught:
+            getattr(student, name)(X)
+        outcome = explain_error(caught.value, None)
+        assert outcome.verdict == Verdict.NOT_IMPLEMENTED
+        assert outcome.message == f"`{name}` is not implemented yet."
+
+
+def remote(source=SOURCE, watched=(), **budget):
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=worker.main, args=(theirs,), daemon=True).start()
+    link = RemoteLink(ours, suite(watched, **budget), time.monotonic() + 60)
+    cell = type("C", (), {"index": 3, "source": source})
+    return link, link.start([cell], seed=1)
+
+
+def test_the_place_of_an_exception_arrives_and_its_text_does_not():
+    link, _ = remote()
+    with pytest.raises(LearnerError) as caught:
+        Student(link).talkative(X)
+    error = caught.value
+    assert (error.kind, error.cell) == ("ValueError", 3)
+    line = SOURCE.splitlines()[error.line - 1]
+    outcome = explain_error(error, line)
+    assert outcome.verdict == Verdict.ERROR and f"line {error.line}" in outcome.message
+    assert "`raise Secret(str(x.tolist()))`" in outcome.message and "4.0" not in outcome.message
+
+
+def test_a_value_without_a_form_is_a_wrong_answer_with_a_hint():
+    link, _ = remote()
+    with pytest.raises(LearnerError) as caught:
+        Student(link).an_array(X)
+    outcome = explain_error(caught.value, None)
+    assert outcome.verdict == Verdict.WRONG and "NumPy array" in outcome.message
+
+
+def test_a_cell_that_fails_costs_itself_only():
+    source = "def scale(x, w):\n    return x * w\n1 / 0\ndef later(x):\n    return x"
+    link, failures = remote(source)
+    assert [(f["type"], f["cell"], f["line"]) for f in failures] == [("ZeroDivisionError", 3, 3)]
+    assert torch.equal(Student(link).scale(X, 2), X * 2)
+
+
+def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes():
+    link, _ = remote("import time\ndef slow(x):\n    time.sleep(3)", call_seconds=0.2)
+    with pytest.raises(WorkerLost) as caught:
+        Student(link).slow(X)
+    assert caught.value.verdict == Verdict.TIMEOUT
+    assert "`slow`" in caught.value.message and "(2, 2)" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ({"call": 99, "error": None, "seen": []}, None),
+        ({"call": 1, "error": "text", "seen": []}, None),
+        ({"call": 1, "error": {"type": "X", "cell": 0, "line": 0, "more": 1}, "seen": []}, None),
+        ({"call": 1, "error": None, "seen": [], "verdict": "pass"}, None),
+    ],
+)
+def test_a_forged_reply_ends_the_worker(reply):
+    ours, theirs = socket.socketpair()
+    link = RemoteLink(ours, suite(), time.monotonic() + 5)
+    protocol.send(theirs, *reply)
+    with pytest.raises(WorkerLost) as caught:
+        link.perform("scale", "call", {})
+    assert caught.value.verdict == Verdict.CRASHED
+
+
+def test_library_operators_are_noted_from_threads_too():
+    source = (
+        "import threading, torch.nn.functional as F\n"
+        "def norm(x):\n    out = []\n"
+        "    t = threading.Thread(target=lambda: out.append(F.layer_norm(x, (2,))))\n"
+        "    t.start(); t.join()\n    return out[0]\n"
+    )
+    link, _ = remote(source, ["native_layer_norm/CPU"])
+    assert not link.seen
+    Student(link).norm(X)
+    assert link.seen == {"native_layer_norm"}
