@@ -1,0 +1,43 @@
+"""Executes a page again when code that it imports has changed.
+
+The execution cache compares only the code cells of a page. A page also depends on the reference
+solutions, on the shared experiments and figures, and on the versions of Python and torch. So the
+cache lies in a folder whose name is a hash of all of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+DEPENDENCIES = ("book/*.py", "book/experiments/*.py", "solutions/*/*.py")
+
+
+def cache_key(root: Path) -> str:
+    """A short hash of all code that pages import, and of the versions that decide their numbers."""
+    digest = hashlib.sha256()
+    for package in ("torch", "numpy", "matplotlib"):
+        digest.update(f"{package} {version(package)}\n".encode())
+    digest.update(platform.python_version().encode())
+    for pattern in DEPENDENCIES:
+        for path in sorted(root.glob(pattern)):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def choose_cache(app: Sphinx, config: Config) -> None:
+    """Sets the cache folder, and one thread per kernel: fewer threads, and the same sums anywhere."""
+    folder = Path(app.outdir).parent / ".jupyter_cache" / cache_key(Path(app.srcdir))
+    config.nb_execution_cache_path = str(folder)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", choose_cache)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

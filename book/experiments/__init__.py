@@ -1,0 +1,1 @@
+"""Experiments that a page shows and a test repeats. One module per chapter."""
