@@ -122,7 +122,7 @@ def release(
         if answered and not force:
             raise ReleaseError(
                 f"{assignment}: {path.relative_to(root)} holds an answer to {answered}; "
-                "copy it elsewhere, then release with --force"
+                "copy it elsewhere, then run python -m autograder.release --force"
             )
     _replace(path, content)
     return path
