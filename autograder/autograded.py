@@ -1,0 +1,214 @@
+"""The notebook that nbgrader keeps in autograded/: what it shows, and what it must never show.
+
+It is built from the released notebook, whose metadata can be trusted, and holds the learner's
+source as plain text. It has no learner output, no learner HTML and no hidden test: nbgrader's
+feedback page and formgrader pass all three through to the reader's browser.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder import notebook as raw
+from autograder import submission
+
+TEST_PREFIX = "test_"
+NO_RESPONSE = "No response."
+_MESSAGE_LIMIT = 4_000
+_SOURCE_LIMIT = 400_000
+# Control codes (terminal escapes among them), lone surrogates, and the marks that reverse the
+# direction of text: none belongs into a page, a terminal or a PostgreSQL text column.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_HIDDEN = re.compile(
+    r"^[^\n]*BEGIN HIDDEN TESTS.*?(?:END HIDDEN TESTS[^\n]*\n?|\Z)", re.DOTALL | re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What is kept of a submitted notebook: source text, and nothing else.
+
+    sources: grade_id of a solution cell -> the learner's source for it.
+    added: source of each code cell the learner added, in order.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    added: Sequence[str] = ()
+
+
+def read_learner(path: Path | None, released: Path) -> Learner:
+    """The learner's source text; empty when the file cannot be read (the result says why)."""
+    if path is None:
+        return Learner()
+    try:
+        handed_in = submission.read(path, submission.released(released))
+        texts = {c.grade_id: c.source for c in raw.load(path).cells if c.kind == "markdown"}
+    except (submission.Unreadable, OSError):
+        return Learner()
+    sources = {name: text for name, text in texts.items() if name}
+    code: dict[str, str] = {}
+    for cell in handed_in.cells:
+        if cell.origin == "solution" and cell.grade_id:
+            # All cells that define the name ran, so all are shown.
+            before = code.get(cell.grade_id)
+            code[cell.grade_id] = f"{before}\n\n\n{cell.source}" if before else cell.source
+    for name in handed_in.missing:
+        code[name] = f"# No cell of the submission defines {name}."
+    added = [cell.source for cell in handed_in.cells if cell.origin == "added"]
+    return Learner(sources | code, added)
+
+
+def plain(text: object, limit: int = _MESSAGE_LIMIT) -> str:
+    """Text without control codes, with \\n line ends, at most `limit` characters long."""
+    value = str(text).replace("\r\n", "\n").replace("\r", "\n")
+    for separator in ("\x85", "\u2028", "\u2029", "\x0b", "\x0c"):
+        value = value.replace(separator, "\n")
+    value = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+    return value if len(value) <= limit else value[:limit] + "\n... (cut)"
+
+
+def literal(text: str) -> str:
+    """Markdown that shows `text` as it is.
+
+    An indented block is the one form that has no end mark a text could hold, so HTML, links and
+    formulas in it stay text, in nbgrader's pages and in formgrader's comment box alike.
+    """
+    return "\n".join(f"    {line}".rstrip() for line in text.split("\n"))
+
+
+def points(value: float) -> str:
+    """2.0 -> "2", 2.5 -> "2.5", 1/3 -> "0.33"."""
+    return f"{round(float(value), 2):g}"
+
+
+def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any]] = ()) -> str:
+    """What a learner reads about one exercise: title, verdict, points and message of each test."""
+    score, full = points(exercise["score"]), points(exercise["max_score"])
+    lines = [f"{plain(exercise['name'])}: {score} of {full} points"]
+    for entry in review:
+        if entry.get("exercise") == exercise["name"] and entry.get("kind") == "forbidden-call":
+            where = f"line {entry['line']}: " if entry.get("line") else ""
+            lines.append(f"not allowed here: {where}{plain(entry.get('detail') or '', 200)}")
+    for test in exercise["tests"]:
+        title = plain(test.get("title") or test["name"], 300)
+        earned = f"{points(test['points'])} of {points(test['max_points'])}"
+        lines.append(f"[{test['verdict']}] {title} ({earned})")
+        for extra in (test.get("message"), test.get("link") and f"Read: {test['link']}"):
+            if extra:
+                for paragraph in plain(extra).split("\n"):
+                    lines += textwrap.wrap(
+                        paragraph, 92, initial_indent="    ", subsequent_indent="    "
+                    )
+    return "\n".join(lines)
+
+
+def is_grade(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("grade"))
+
+
+def is_solution(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def is_task(cell: NotebookNode) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("task"))
+
+
+def grade_id(cell: NotebookNode) -> str:
+    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+
+
+def released_points(released: NotebookNode) -> dict[str, float]:
+    """Points of every graded cell of the released notebook, by grade_id, in notebook order."""
+    graded = [c for c in released.cells if is_grade(c) or is_task(c)]
+    return {grade_id(cell): float(cell.metadata.nbgrader.get("points", 0)) for cell in graded}
+
+
+def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -> NotebookNode:
+    """The autograded notebook of one submission; equal arguments give an equal notebook.
+
+    released: the notebook learners were given, nbformat 4. Is not modified.
+    result: one submission of the class file (see `engine`).
+    """
+    notebook = copy.deepcopy(released)
+    exercises = {TEST_PREFIX + e["name"]: e for e in result["exercises"]}
+    for cell in notebook.cells:
+        cell.source = _HIDDEN.sub("", cell.source)
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        if is_solution(cell) and result["status"] != "graded" and not learner.sources:
+            cell.source = "# This submission could not be read."
+        elif is_solution(cell) and grade_id(cell) in learner.sources:
+            source = plain(learner.sources[grade_id(cell)], _SOURCE_LIMIT)
+            cell.source = source if cell.cell_type == "code" else literal(source)
+        elif is_grade(cell) and cell.cell_type == "code":
+            text = (
+                exercise_text(exercises[grade_id(cell)], result["review"])
+                if grade_id(cell) in exercises
+                else "Not graded by the autograder; a person will grade this part."
+            )
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=text + "\n")]
+    notes = _notes(result)
+    if notes:
+        notebook.cells.insert(0, _markdown("autograder-notes", literal(notes)))
+    if learner.added:
+        notebook.cells.append(_markdown("added-0", "**Code cells that the learner added**"))
+    for number, source in enumerate(learner.added, start=1):
+        source = plain(source, _SOURCE_LIMIT)
+        notebook.cells.append(nbformat.v4.new_code_cell(source, id=f"added-{number}"))
+    return _with_ids(notebook)
+
+
+def _notes(result: Mapping[str, Any]) -> str:
+    lines = [plain(line, 500) for line in result.get("notices") or ()]
+    if result["status"] != "graded":
+        reason = plain(result.get("reason") or "no reason was recorded", 500)
+        lines.insert(0, f"Not graded yet: {reason}")
+    return "\n".join(lines)
+
+
+def _markdown(name: str, source: str) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell(source, id=name)
+
+
+def _with_ids(notebook: NotebookNode) -> NotebookNode:
+    """Give every cell a stable id where the format has ids, and none where it has not."""
+    notebook.nbformat = 4
+    has_ids = notebook.nbformat_minor >= 5
+    seen: set[str] = set()
+    for index, cell in enumerate(notebook.cells):
+        if not has_ids:
+            cell.pop("id", None)
+            continue
+        name = cell.get("id") or hashlib.sha256(f"{index}".encode()).hexdigest()[:8]
+        while name in seen:
+            name = hashlib.sha256(f"{name}{index}".encode()).hexdigest()[:8]
+        seen.add(name)
+        cell["id"] = name
+    return notebook
+
+
+def dumps(notebook: NotebookNode) -> str:
+    """The notebook as text, the same bytes nbconvert's notebook exporter gives."""
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+
+
+def read_released(path: Path) -> NotebookNode:
+    """The released notebook. Raises OSError, or ValueError when it is not a notebook."""
+    text = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=4)
+    if not any(is_grade(cell) for cell in notebook.cells):
+        raise ValueError("it has no graded cell")
+    return notebook

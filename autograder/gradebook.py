@@ -1,0 +1,406 @@
+"""The one writer of nbgrader's gradebook: one submission, one transaction, one commit.
+
+A result goes in three steps inside one transaction: rows, then the files of autograded/, then the
+commit. A crash between two of them leaves a submission that formgrader lists as not graded yet, and
+writing the same result again repairs it. Writing the same result twice changes nothing.
+
+What a person entered (manual scores, comments, extra credit, extensions) is never touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader import api
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import is_locked
+from sqlalchemy import select
+from sqlalchemy.orm import Session, with_polymorphic
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograder import autograded
+from autograder.autograded import Learner
+from autograder.database import Database, GradebookError
+from autograder.timestamps import FILE as TIMESTAMP
+from autograder.timestamps import handed_in
+
+__all__ = ["GradebookError", "Writer", "course"]
+
+_ROLES = {"grade": api.GradeCell, "solution": api.SolutionCell, "task": api.TaskCell}
+
+
+def course(root: Path) -> tuple[CourseDirectory, Config]:
+    """nbgrader's view of the course at `root`, and the configuration in its nbgrader_config.py."""
+    config = Config()
+    if (root / "nbgrader_config.py").is_file():
+        config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    directory = CourseDirectory(config=config)
+    directory.root = str(root)
+    return directory, config
+
+
+class Writer:
+    """Records submissions of one assignment. Use one per course and process, and close it.
+
+    root: the course folder. db_url: where the gradebook is; by default COURSE_DB_URL, then
+    nbgrader_config.py, then gradebook.db in the course folder.
+    patience: seconds to go on trying while another program holds the gradebook.
+    """
+
+    def __init__(
+        self, root: Path, assignment: str, db_url: str | None = None, *, patience: float = 30.0
+    ) -> None:
+        self.root, self.assignment = Path(root).resolve(), assignment
+        self.course, self.config = course(self.root)
+        url = db_url or os.environ.get("COURSE_DB_URL") or self.course.db_url
+        self.database = Database(url, self.root, patience=patience)
+        release = self._folder(self.course.release_directory, ".")
+        self.released_path = release / f"{assignment}.ipynb"
+        self.released = self._read_released()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.database.close()
+
+    def register(self) -> None:
+        """Make sure that the gradebook knows the assignment, its notebook and cells."""
+        self.database.transaction(self._ensure_notebook)
+
+    def write(
+        self,
+        result: Mapping[str, Any],
+        notebook_path: Path | None,
+        *,
+        learner: Learner | None = None,
+    ) -> None:
+        """Record one submission result (see `engine`) in the gradebook and in autograded/.
+
+        notebook_path: the submitted notebook; None when there was no file that could be one.
+        learner: what to show of it; by default it is read from `notebook_path`.
+        Raises GradebookError with a one-line reason; then nothing of this submission is recorded.
+        """
+        self.record(result, notebook_path, learner=learner)
+
+    def record(
+        self,
+        result: Mapping[str, Any],
+        notebook_path: Path | None,
+        *,
+        learner: Learner | None = None,
+        put_notebook: bool = True,
+    ) -> NotebookNode:
+        """As `write`, and give the autograded notebook; nbgrader stores it itself."""
+        student = self._student_id(result)
+        if learner is None:
+            learner = autograded.read_learner(notebook_path, self.released_path)
+        notebook = autograded.build(self.released, learner, result)
+        stamp = handed_in(notebook_path, self._folder(self.course.submitted_directory, student))
+        target = self._folder(self.course.autograded_directory, student)
+
+        def transaction(session: Session) -> None:
+            cells = self._ensure_notebook(session)
+            self._record(session, cells, student, result, learner, stamp.time)
+            session.flush()
+            mode = 0o664 if self.course.groupshared else 0o444
+            if put_notebook:
+                text_ = autograded.dumps(notebook)
+                _put(target / f"{self.assignment}.ipynb", text_, mode)
+            if stamp.text is not None:
+                _put(target / TIMESTAMP, stamp.text, mode)
+
+        self.database.transaction(transaction)
+        return notebook
+
+    def _folder(self, step: str, student: str) -> Path:
+        return Path(self.course.format_path(step, student, self.assignment))
+
+    # The released notebook and its rows
+
+    def _read_released(self) -> NotebookNode:
+        path = self.released_path
+        try:
+            return autograded.read_released(path)
+        except OSError:
+            raise GradebookError(f"no released notebook at {path}: run `make exercises`") from None
+        except Exception as error:
+            reason = str(error).split("\n")[0]
+            raise GradebookError(f"the released {path} cannot be used: {reason}") from error
+
+    def _ensure_notebook(self, session: Session) -> dict[tuple[type, str], api.BaseCell]:
+        """Rows for the course, the assignment, its notebook and cells; made where missing."""
+        course_id = self.course.course_id or "default_course"
+        if session.get(api.Course, course_id) is None:
+            session.add(api.Course(id=course_id))
+        assignment = session.scalar(select(api.Assignment).filter_by(name=self.assignment))
+        if assignment is None:
+            assignment = api.Assignment(name=self.assignment, course_id=course_id)
+            session.add(assignment)
+        session.flush()
+        notebook = session.scalar(
+            select(api.Notebook).filter_by(name=self.assignment, assignment_id=assignment.id)
+        )
+        if notebook is None:
+            kernel = json.dumps(self.released.metadata.get("kernelspec", {}))
+            notebook = api.Notebook(
+                name=self.assignment, assignment_id=assignment.id, kernelspec=kernel
+            )
+            session.add(notebook)
+            session.flush()
+        cells = self._ensure_cells(session, notebook)
+        self._notebook_id, self._assignment_id = notebook.id, assignment.id
+        return cells
+
+    def _ensure_cells(
+        self, session: Session, notebook: api.Notebook
+    ) -> dict[tuple[type, str], api.BaseCell]:
+        kinds = with_polymorphic(api.BaseCell, "*")
+        rows = session.scalars(select(kinds).where(kinds.notebook_id == notebook.id))
+        known = {(type(row), row.name): row for row in rows}
+        sources = set(
+            session.scalars(
+                select(api.SourceCell.name).where(api.SourceCell.notebook_id == notebook.id)
+            )
+        )
+        wanted: dict[tuple[type, str], NotebookNode] = {}
+        for cell in self.released.cells:
+            meta = cell.metadata.get("nbgrader", {})
+            for role, kind in _ROLES.items():
+                if meta.get(role):
+                    wanted[kind, meta["grade_id"]] = cell
+            named = any(meta.get(role) for role in _ROLES) or is_locked(cell)
+            if named and meta["grade_id"] not in sources:
+                session.add(_source_cell(cell, notebook.id))
+        self._drop_stale(session, notebook, {k: v for k, v in known.items() if k not in wanted})
+        for (kind, name), cell in wanted.items():
+            row = known.get((kind, name))
+            if row is None:
+                row = known[kind, name] = kind(name=name, notebook_id=notebook.id)
+                session.add(row)
+            if kind is not api.SolutionCell:
+                row.cell_type = cell.cell_type
+                row.max_score = float(cell.metadata.nbgrader["points"])
+        session.flush()
+        return {key: known[key] for key in wanted}
+
+    def _drop_stale(
+        self, session: Session, notebook: api.Notebook, stale: dict[tuple[type, str], api.BaseCell]
+    ) -> None:
+        """Forget cells that the released notebook no longer has, unless they hold grades."""
+        if not stale:
+            return
+        ids = [row.id for row in stale.values()]
+        for model in (api.Grade, api.Comment):
+            if session.scalar(select(model.id).where(model.cell_id.in_(ids)).limit(1)):
+                names = ", ".join(sorted({name for _, name in stale}))
+                raise GradebookError(
+                    f"the gradebook has grades for cells that the released {self.assignment} no "
+                    f"longer has ({names}): back the gradebook up, run "
+                    f"`nbgrader db assignment remove {self.assignment} --force`, grade again"
+                )
+        for row in stale.values():
+            session.delete(row)
+
+    # The rows of one submission
+
+    def _student_id(self, result: Mapping[str, Any]) -> str:
+        name = str(result["student"])
+        bad = name in ("", ".", "..") or any(c in name for c in "/\\") or name != name.strip()
+        if bad or len(name) > 128 or autograded.plain(name) != name or "\n" in name:
+            raise GradebookError(f"{name!a} cannot be a student id in nbgrader")
+        return name
+
+    def _scores(self, result: Mapping[str, Any]) -> dict[str, float]:
+        """Score by grade_id of the test cell. Empty for an ungraded submission, never zeros."""
+        if result["status"] != "graded":
+            return {}
+        points = autograded.released_points(self.released)
+        scores = {}
+        for exercise in result["exercises"]:
+            cell = autograded.TEST_PREFIX + exercise["name"]
+            if points.get(cell) != float(exercise["max_score"]):
+                raise GradebookError(
+                    f"the suite gives {exercise['max_score']:g} points for {exercise['name']}, the "
+                    f"cell {cell} of the released notebook {points.get(cell, 'is missing')}"
+                )
+            scores[cell] = float(exercise["score"])
+        return scores
+
+    def _record(
+        self,
+        session: Session,
+        cells: Mapping[tuple[type, str], api.BaseCell],
+        student: str,
+        result: Mapping[str, Any],
+        learner: Learner,
+        when: datetime | None,
+    ) -> None:
+        if session.get(api.Student, student) is None:
+            session.add(api.Student(id=student))
+            session.flush()
+        submission = session.scalar(
+            select(api.SubmittedAssignment).filter_by(
+                assignment_id=self._assignment_id, student_id=student
+            )
+        )
+        if submission is None:
+            submission = api.SubmittedAssignment(
+                assignment_id=self._assignment_id, student_id=student
+            )
+            session.add(submission)
+            session.flush()
+        submission.timestamp = when
+        notebook = session.scalar(
+            select(api.SubmittedNotebook).filter_by(
+                notebook_id=self._notebook_id, assignment_id=submission.id
+            )
+        )
+        if notebook is None:
+            notebook = api.SubmittedNotebook(
+                notebook_id=self._notebook_id, assignment_id=submission.id
+            )
+            session.add(notebook)
+            session.flush()
+        total = self._grades(session, cells, notebook, result, learner)
+        news = self._comments(session, cells, notebook, result, learner)
+        if news and result["review"]:
+            # Only when something changed: a person who took the flag away is not asked again.
+            notebook.flagged = True
+        notebook.late_submission_penalty = self._late_penalty(submission, notebook, total)
+
+    def _grades(
+        self,
+        session: Session,
+        cells: Mapping[tuple[type, str], api.BaseCell],
+        notebook: api.SubmittedNotebook,
+        result: Mapping[str, Any],
+        learner: Learner,
+    ) -> float:
+        """Set the automatic scores, and give the score of the notebook as nbgrader counts it."""
+        scores, total = self._scores(result), 0.0
+        for cell, grade in self._rows(session, api.Grade, cells, notebook):
+            auto = scores.get(cell.name)
+            if (
+                result["status"] == "graded"
+                and (api.SolutionCell, cell.name) in cells
+                and self._unanswered(cell.name, learner)
+            ):
+                auto = 0.0  # a written answer that nobody wrote, as nbgrader scores it
+            changed = grade.auto_score != auto
+            grade.auto_score = auto
+            if grade.manual_score is None:
+                grade.needs_manual_grade = auto is None
+            elif changed:
+                # nbgrader asks for another look at every regrade; a look is due when it differs.
+                grade.needs_manual_grade = True
+            score = grade.manual_score if grade.manual_score is not None else auto
+            total += (score or 0.0) + (grade.extra_credit or 0.0 if score is not None else 0.0)
+        return total
+
+    def _comments(
+        self,
+        session: Session,
+        cells: Mapping[tuple[type, str], api.BaseCell],
+        notebook: api.SubmittedNotebook,
+        result: Mapping[str, Any],
+        learner: Learner,
+    ) -> bool:
+        """Set the automatic comments of solution cells, and tell whether any of them changed."""
+        exercises = {e["name"]: e for e in result["exercises"]}
+        news = False
+        for cell, comment in self._rows(session, api.Comment, cells, notebook):
+            auto = None
+            if cell.name in exercises:
+                lines = autograded.exercise_text(exercises[cell.name], result["review"])
+                auto = autograded.literal(lines)
+            elif result["status"] != "graded":
+                reason = autograded.plain(result.get("reason") or "no reason was recorded", 500)
+                auto = autograded.literal(f"Not graded yet: {reason}")
+            elif isinstance(cell, api.SolutionCell) and self._unanswered(cell.name, learner):
+                auto = autograded.NO_RESPONSE
+            news = news or comment.auto_comment != auto
+            comment.auto_comment = auto
+        return news
+
+    def _unanswered(self, name: str, learner: Learner) -> bool:
+        released = {autograded.grade_id(c): c.source for c in self.released.cells}
+        return learner.sources.get(name, released[name]).strip() == released[name].strip()
+
+    def _rows(
+        self,
+        session: Session,
+        model: type,
+        cells: Mapping[tuple[type, str], api.BaseCell],
+        notebook: api.SubmittedNotebook,
+    ) -> list[tuple[api.BaseCell, Any]]:
+        """(cell, its Grade or Comment row) for all cells that have one; made where missing."""
+        other = api.SolutionCell if model is api.Grade else api.GradeCell
+        due = [cell for (kind, _), cell in cells.items() if kind is not other]
+        # By cell first: that is how the table is indexed, so time does not grow with the class.
+        rows = session.scalars(
+            select(model).where(
+                model.cell_id.in_([cell.id for cell in due]), model.notebook_id == notebook.id
+            )
+        )
+        known = {row.cell_id: row for row in rows}
+        for cell in due:
+            if cell.id not in known:
+                known[cell.id] = model(cell_id=cell.id, notebook_id=notebook.id)
+                session.add(known[cell.id])
+        return [(cell, known[cell.id]) for cell in due]
+
+    def _late_penalty(
+        self, submission: api.SubmittedAssignment, notebook: api.SubmittedNotebook, score: float
+    ) -> float | None:
+        """The penalty nbgrader's own plugin (or the course's) gives, within 0 and the score."""
+        if submission.total_seconds_late <= 0:
+            return None
+        late = AssignLatePenalties(config=self.config)
+        late.init_plugin()
+        penalty = late.plugin_inst.late_submission_penalty(
+            submission.student_id, score, submission.total_seconds_late
+        )
+        return None if penalty is None else min(max(0.0, float(penalty)), score)
+
+
+def _source_cell(cell: NotebookNode, notebook_id: str) -> api.SourceCell:
+    return api.SourceCell(
+        name=cell.metadata.nbgrader["grade_id"],
+        notebook_id=notebook_id,
+        cell_type=cell.cell_type,
+        locked=is_locked(cell),
+        source=cell.source,
+        checksum=cell.metadata.nbgrader.get("checksum"),
+    )
+
+
+def _put(path: Path, content: str, mode: int) -> None:
+    """Make `path` hold `content`, whole or not at all; leave it alone when it does already."""
+    data = content.encode("utf-8")
+    try:
+        if path.read_bytes() == data:
+            return
+    except OSError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
