@@ -55,6 +55,9 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    # Jupyter Book always sets this value; the extension that reads it (comments from other servers) is
+    # left out, and Sphinx would warn about an unknown value.
+    app.add_config_value("comments_config", {}, "")
     app.connect("config-inited", use_local_mathjax)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
