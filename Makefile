@@ -1,0 +1,77 @@
+# The course: build the book, work on exercises, grade a class, run the tests.
+# `make` lists the targets. Each sets up what it needs; the first time takes some minutes.
+#
+#   VENV=DIR       where the Python environment lies (default .venv)
+#   PYTHON=PATH    the Python 3.11 to 3.13 to make it with (default: the first that is found)
+
+VENV ?= .venv
+PORT ?= 8000
+PYTEST_ARGS ?=
+LAB_ARGS ?=
+
+BIN := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin
+python := "$(BIN)/python"
+
+# nbgrader calls `alembic` by name, so the environment comes first on PATH. Packages and settings of
+# the person's own Python stay out of it.
+export VENV
+export PATH := $(BIN):$(PATH)
+export PYTHONNOUSERSITE := 1
+unexport PYTHONPATH
+unexport PYTHONHOME
+
+.PHONY: help setup demo test soak book serve lab exercises samples bench lint clean
+
+help: ## list the targets
+	@echo "usage: make TARGET"
+	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make the Python environment (.venv) and install requirements.txt
+	@sh tools/setup.sh
+
+demo: book ## build the book, grade the sample class, say where to look
+	@echo "demo: grading the sample class in samples/submitted"
+	@$(python) -m autograder grade layernorm --submitted samples/submitted
+	@echo "book:        _build/html/index.html (make serve shows it on localhost)"
+
+test: setup lint ## lint, then every test that fits into minutes
+	$(python) -m pytest -m "not soak" $(PYTEST_ARGS)
+
+soak: setup ## the long tests: fuzzing, faults, full experiments
+	$(python) -m pytest -m soak $(PYTEST_ARGS)
+
+book: setup ## build the site into _build/html; a warning is an error
+	$(python) -m jupyter_book build --warningiserror --keep-going --quiet .
+
+serve: setup ## show the built site on localhost (PORT=8000)
+	@test -f _build/html/index.html || $(MAKE) book
+	@$(python) -c 'import socket; socket.create_server(("127.0.0.1", $(PORT)))' 2>/dev/null \
+	  || { echo "serve: port $(PORT) is taken; try make serve PORT=8001" >&2; exit 1; }
+	@$(python) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+# Learners never edit exercises/ in place: it is generated, and grading compares with it.
+lab: setup ## copy the exercises to my-work/ and open them in JupyterLab
+	@mkdir -p my-work && echo '*' > my-work/.gitignore
+	@for folder in exercises/*/; do \
+	  copy=my-work/$$(basename "$$folder"); \
+	  if [ -e "$$copy" ]; then echo "lab: $$copy is kept as you left it"; \
+	  else cp -R "$${folder%/}" "$$copy" && echo "lab: $$copy is a fresh copy"; fi; \
+	done
+	cd my-work && $(python) -m jupyterlab $(LAB_ARGS)
+
+exercises: setup ## generate exercises/ from solutions/
+	$(python) -m autograder release
+
+samples: setup ## generate the sample class
+	$(python) samples/make.py
+
+bench: setup ## measure grading speed beside nbgrader's own
+	$(python) -m bench.grading
+
+lint: setup ## check style
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+
+clean: ## remove what is built; gradebook, submissions, results, my-work and .venv stay
+	rm -rf _build build .pytest_cache .ruff_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
