@@ -1,0 +1,79 @@
+"""What the sandbox promises: limits, how a worker ended, and which protections this machine has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class SandboxError(Exception):
+    """The sandbox itself failed: the grader's or the machine's fault, never a learner's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one worker may use, with everything it starts."""
+
+    cpu_seconds: float = 30.0  # rounded up to a whole second; each process of the worker
+    wall_seconds: float = 60.0
+    memory_mib: int = 2048  # beyond what the preloaded server already holds
+    processes: int = 64  # threads count
+    open_files: int = 128  # each process
+    file_mib: int = 64  # the largest single file
+    scratch_mib: int = 128
+    output_kib: int = 256  # stdout and stderr together
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a worker ended.
+
+    `kind` is one of: "exited" (see `code`), "signal" (see `signal`; 9 after kill()), "memory",
+    "cpu", "wall", "output" (too much printed or, without a size-limited scratch, written).
+    """
+
+    kind: str
+    code: int | None = None
+    signal: int | None = None
+    output: int = 0  # bytes written to stdout and stderr, none of which are kept
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Protection:
+    """One wall, as `doctor` shows it."""
+
+    name: str
+    on: bool
+    why: str
+    stops: str
+
+
+STOPS = {
+    "user-namespace": "any capability: in a worker even its own root would be nobody outside",
+    "pid-namespace": "seeing or signalling other processes, and processes that outlive a worker",
+    "mount-namespace": "reading the project, tests, homes, other submissions; filling the disk",
+    "network-namespace": "network, and host services on abstract sockets",
+    "ipc-namespace": "shared memory and queues that reach other programs",
+    "seccomp": "ptrace, mounts, sockets, new programs, kernel interfaces with a history of holes",
+    "landlock": "reading files beyond Python's own, writing outside scratch; a second wall",
+    "cgroup": "memory and process bombs, summed over everything a worker starts",
+    "memory-watch": "memory bombs of several processes, checked every few hundredths of a second",
+    "rlimits": "endless computation, huge files, too many descriptors, core dumps",
+    "separate-user": "reading or changing whatever the grader's own user may",
+    "fresh-process": "nothing by itself: workers are started, not forked, where forking is unsafe",
+}
+
+
+def available(*, weak: bool = False) -> tuple[Protection, ...]:
+    """Every protection, on or off, as found by starting a sandbox without torch and looking.
+
+    Raises SandboxError when not even the weak sandbox starts.
+    """
+    from autograder.forkserver import ForkServer
+
+    with ForkServer(weak=weak, preload=(), worker=None) as server:
+        on, why = server.protections, server.reasons
+    return tuple(
+        Protection(n, n in on, why.get(n, "verified in a worker" if n in on else "off"), s)
+        for n, s in STOPS.items()
+    )
