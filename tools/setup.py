@@ -146,7 +146,7 @@ def install() -> None:
             if sign in output:
                 fail(f"pip failed: {meaning} (details in {LOG})")
         fail(f"pip failed; the reason is at the end of {LOG}")
-    say(f"installed {packages} packages in {time.monotonic() - started:.0f} s")
+    say(f"done in {time.monotonic() - started:.0f} s")
 
 
 def other_python_asked_for() -> bool:

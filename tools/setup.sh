@@ -29,7 +29,7 @@ for name in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.11 python3 python
     [ -z "$PYTHON" ] || break # the Python that was asked for, or none
 done
 
-wanted="3.11 to 3.13 is needed; install one, or name it: make setup PYTHON=/path/to/python3.12"
+wanted="3.11, 3.12 or 3.13 is needed; install one, or name it: make setup PYTHON=/path/to/python3.12"
 if [ -n "$bare" ]; then
     fail "Python $bare lacks the venv module; on Debian or Ubuntu: sudo apt install python$bare-venv"
 elif [ -n "$PYTHON" ] && [ -z "$newest" ]; then
