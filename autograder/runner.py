@@ -310,6 +310,8 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
         return Outcome(Verdict.MEMORY, f"{subject} used more memory than the limit.")
     if ended.kind == "output":
         return Outcome(Verdict.OUTPUT_LIMIT, f"{subject} printed more than the limit.")
+    if ended.kind == "wall":
+        return Outcome(Verdict.TIMEOUT, f"{subject} ran longer than the limit.")
     if ended.kind == "cpu":
         return Outcome(Verdict.TIMEOUT, f"{subject} used more CPU time than the limit.")
     if ended.kind == "signal":

@@ -54,7 +54,10 @@ def _preload(config: dict) -> None:
         importlib.import_module(name)
     if "torch" in sys.modules:
         # A thread pool does not survive fork: a child would wait for it for ever.
-        sys.modules["torch"].set_num_threads(1)
+        torch = sys.modules["torch"]
+        torch.set_num_threads(1)
+        # torch asks for the processor's features once, from files that a worker cannot read.
+        torch.ones(8, dtype=torch.float16).float()
     if "matplotlib" in sys.modules:
         sys.modules["matplotlib"].use("Agg")
         importlib.import_module("matplotlib.pyplot")

@@ -143,14 +143,16 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         known = ", ".join(names()) or "none"
         raise SuiteError(f"no assignment named {assignment!r}; there are: {known}")
     settings = tomllib.loads((folder / "suite.toml").read_text())
-    tests = _collect(folder)
-    order = list(dict.fromkeys(test.exercise for test in tests))
+    order = settings["exercises"]
+    tests = sorted(_collect(folder), key=lambda test: order.index(test.exercise))
+    forbidden = settings.get("forbidden", {})
+    everywhere = forbidden.pop("all", [])
     return Suite(
         assignment=assignment,
         tests=tests,
         version=version(assignment, root),
         budget=Budget(**settings.get("limits", {})),
-        forbidden=settings.get("forbidden", {}),
+        forbidden={name: everywhere + forbidden.get(name, []) for name in order},
         policy=settings.get("policy", "zero"),
         watched=settings.get("watch", WATCHED),
         reference=importlib.import_module(f"solutions.{assignment}.{assignment}"),
