@@ -15,10 +15,7 @@ from autograder import linux, rootfs, server
 from autograder.channel import Channel, pair
 
 FIRST_UID = 64000
-_NAMESPACES = (
-    linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC
-    | linux.CLONE_NEWUTS
-)  # fmt: skip
+_NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 _PR_SET_DUMPABLE = 4
 _START = "import sys; sys.path.insert(0, {!r}); from autograder.server import main; main()"
 
@@ -72,27 +69,14 @@ def _become_server(
     channel: Channel, tell: int, base: str, plan: dict, way: str, user: int | None
 ) -> None:
     os.umask(0o022)
-    pid_namespace = None
-    home, scratch = base, base
-    if way != WEAK:
-        if way == UNPRIVILEGED:
-            _enter_user_namespace()
-        linux.unshare(_NAMESPACES)
-        child = os.fork()  # the first process of the pid namespace: when it ends, all end
-        if child:
-            os.write(tell, str(child).encode())
-            os._exit(0)
+    home, scratch, pid_namespace = base, base, None
+    if way == WEAK:
+        _drop_to(user)
+    else:
         proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
+        (_privileged if way == PRIVILEGED else _unprivileged)(proc, tell, base, plan, user)
         pid_namespace = os.open("self/ns/pid", os.O_RDONLY, dir_fd=proc)
-        rootfs.build(base, plan)
         home, scratch = "", server.SCRATCH
-    if user is not None:  # stops: acting with the rights of the grader's own user
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-        linux.prctl(_PR_SET_DUMPABLE, 1)  # or its own /proc files would belong to root
-    if way == PRIVILEGED:
-        _enter_user_namespace(proc)
     os.chdir(scratch)
     _place_descriptors(channel.sock, pid_namespace)
     # Not -I: it would ignore PYTHONHASHSEED, and sets must be in one order for the whole class.
@@ -102,17 +86,70 @@ def _become_server(
     os.execve(plan["python"], [plan["python"], *flags, "-c", code], environment(scratch))
 
 
-def _enter_user_namespace(proc: int | None = None) -> None:
+def _unprivileged(proc: int, tell: int, base: str, plan: dict, _: int | None) -> None:
+    """Return in the first process of the new namespaces, its file system built."""
+    _enter_user_namespace(proc)
+    linux.unshare(_NAMESPACES | linux.CLONE_NEWPID)
+    child = os.fork()
+    if child:
+        os.write(tell, str(child).encode())
+        os._exit(0)
+    rootfs.build(base, plan)
+    rootfs.mount_proc(base)
+    linux.pivot_root(base)
+
+
+def _privileged(proc: int, tell: int, base: str, plan: dict, user: int | None) -> None:
+    """As _unprivileged, but root mounts, so Python may lie where only root can go.
+
+    The server's user namespace must own its pid namespace, or it could not give each worker one;
+    so the server is made before its /proc, which this process then mounts for it.
+    """
+    linux.unshare(_NAMESPACES)
+    rootfs.build(base, plan)
+    linux.pivot_root(base)
+    pid_out, pid_in = os.pipe()
+    go_out, go_in = os.pipe()
+    if os.fork() == 0:
+        _drop_to(user)
+        _enter_user_namespace(proc)
+        linux.unshare(linux.CLONE_NEWPID)
+        child = os.fork()
+        if child:
+            os.write(pid_in, str(child).encode())
+            os._exit(0)
+        os.close(go_in)
+        if os.read(go_out, 1) != b"1":
+            os._exit(1)
+        return
+    os.wait()
+    os.close(pid_in)
+    child_pid = os.read(pid_out, 32).decode()
+    linux.setns(os.open(f"{child_pid}/ns/pid", os.O_RDONLY, dir_fd=proc), linux.CLONE_NEWPID)
+    rootfs.mount_proc("/")
+    os.write(tell, child_pid.encode())
+    os.write(go_in, b"1")
+    os._exit(0)
+
+
+def _drop_to(user: int | None) -> None:
+    if user is not None:  # stops: acting with the rights of the grader's own user
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        linux.prctl(_PR_SET_DUMPABLE, 1)  # or its own /proc files would belong to root
+
+
+def _enter_user_namespace(proc: int) -> None:
     """Become root of a new user namespace in which no other user exists. Raises OSError.
 
-    `proc`: a descriptor of /proc, for when it can no longer be seen.
+    `proc`: a descriptor of /proc, which may be out of sight.
     """
     uid, gid = os.geteuid(), os.getegid()
     linux.unshare(linux.CLONE_NEWUSER)
     lines = {"setgroups": "deny", "uid_map": f"0 {uid} 1", "gid_map": f"0 {gid} 1"}
     for name, line in lines.items():
-        path = f"self/{name}" if proc is not None else f"/proc/self/{name}"
-        fd = os.open(path, os.O_WRONLY, dir_fd=proc)
+        fd = os.open(f"self/{name}", os.O_WRONLY, dir_fd=proc)
         os.write(fd, line.encode())
         os.close(fd)
 

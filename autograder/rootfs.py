@@ -86,7 +86,7 @@ def plan(sources: Sequence[Path]) -> dict:
 
 
 def build(base: str, plan: dict) -> None:
-    """Mount a new root on the empty folder `base` and make it the root. Raises OSError.
+    """Mount a new root file system on the empty folder `base`. Raises OSError.
 
     The plan's `hidden` are folders that must not show even inside a folder that Python needs.
     """
@@ -109,9 +109,13 @@ def build(base: str, plan: dict) -> None:
         linux.mount(f"/dev/{name}", str(root / "dev" / name), "", linux.MS_BIND)
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("tmpfs", str(root / "scratch"), "tmpfs", flags, "size=32m,mode=1777")
-    with contextlib.suppress(OSError):  # refused in many containers: the copies must do
-        linux.mount("proc", str(root / "proc"), "proc", flags | linux.MS_NOEXEC)
-    linux.pivot_root(base)  # stops: reaching anything that was not put there above
+
+
+def mount_proc(root: str) -> None:
+    """Mount the /proc of this process's children, in place of the copies where it is refused."""
+    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    with contextlib.suppress(OSError):  # as in many containers
+        linux.mount("proc", os.path.join(root, "proc"), "proc", flags)
 
 
 def copy_sources(root: Path, sources: Sequence[str]) -> None:

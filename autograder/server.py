@@ -56,13 +56,11 @@ def _preload(config: dict) -> None:
         # A thread pool does not survive fork: a child would wait for it for ever.
         torch = sys.modules["torch"]
         torch.set_num_threads(1)
-        # torch asks for the processor's features once, from files that a worker cannot read.
-        torch.ones(8, dtype=torch.float16).float()
     if "matplotlib" in sys.modules:
         sys.modules["matplotlib"].use("Agg")
         importlib.import_module("matplotlib.pyplot")
     if config["worker"]:
-        importlib.import_module("autograder.worker")
+        importlib.import_module("autograder.worker").warm_up()
     gc.collect()
     gc.freeze()  # collections in the forks leave these pages alone, so they stay shared
 
@@ -193,10 +191,10 @@ def _keep_only(sock_fd: int, output: int, gate: int) -> tuple[socket.socket, int
 def _confine(config: dict, request: dict) -> None:
     """Put up every wall, outermost first. Raises OSError when one cannot stand."""
     scratch = request["scratch"] or SCRATCH
-    if linux.LINUX:
-        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if config["strong"]:
         _enter_namespaces(request)
+    elif linux.LINUX:  # stops: outliving the server
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(scratch)
     for name, value in request["rlimits"].items():  # stops: bombs of every kind, a process each
         resource.setrlimit(getattr(resource, name), (value, value))

@@ -21,8 +21,9 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from autograder import cgroup, launch, linux, watch
+from autograder import cgroup, launch, linux, rootfs, watch
 from autograder.channel import Channel, Closed, pair
 
 _MIB = 2**20
@@ -83,9 +84,8 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the strongest sandbox this machine allows. Raises _WallsError, RuntimeError."""
-        root = os.geteuid() == 0
-        ways = []
-        ways = [*ways, launch.UNPRIVILEGED, launch.WEAK]
+        ways = [launch.PRIVILEGED] if os.geteuid() == 0 else []
+        ways += [launch.UNPRIVILEGED, launch.WEAK]
         if self.config["weak"] or self.once:
             ways = [launch.WEAK]
         refused = "asked for" if self.config["weak"] else "not on this system"
@@ -119,7 +119,7 @@ class Supervisor:
     def _start_server(self) -> None:
         if self.way == launch.WEAK:
             shutil.rmtree(os.path.join(self.base, "server"), ignore_errors=True)
-            launch.rootfs.copy_sources(launch.Path(self.base), self.plan["sources"])
+            rootfs.copy_sources(Path(self.base), self.plan["sources"])
         self.server, self.server_pid = launch.start(self.base, self.plan, self.way, self.user)
         self.ready = False
         readable = self.plan["readable"]
