@@ -1,0 +1,1 @@
+"""Hidden suites, one folder per assignment."""

@@ -1,0 +1,3 @@
+"""The hidden suite of the assignment `layernorm`."""
+
+# HIDDEN-SUITE-7f3a

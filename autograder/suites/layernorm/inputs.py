@@ -1,0 +1,118 @@
+"""Inputs of the hidden tests and what is expected for them.
+
+Each test is tight about its own property and generous about the others, so that one mistake costs
+the tests that are about it. `LOOSE` forgives an unbiased variance at D = WIDTH (0.8 %) and an eps
+of 1e-3 at a wrong place (rows have a spread of at least 2), and nothing larger; mistakes in axes,
+centering or parameters are 10 % and more. `STRICT` leaves room for any order of float32 operations
+(measured: at most 2e-6 of the largest value) and for no mistake at all.
+"""
+
+# HIDDEN-SUITE-7f3a
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import solutions.layernorm.layernorm as reference
+from autograder.compare import expect
+
+WIDTH = 64
+EPS = 1e-3
+LOOSE = 0.02  # of the largest expected value
+STRICT = 2e-5
+
+
+def rows(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Random x of `shape`; every vector has its own mean (about ±10) and spread (2 to 8)."""
+    own = (*shape[:-1], 1)
+    mean = 10 * torch.randn(own, generator=rng, dtype=torch.float64)
+    spread = 2 + 6 * torch.rand(own, generator=rng, dtype=torch.float64)
+    return (mean + spread * _standard(rng, shape)).to(dtype)
+
+
+def _standard(rng: torch.Generator, shape: tuple[int, ...]) -> Tensor:
+    return torch.randn(shape, generator=rng, dtype=torch.float64)
+
+
+def affine(
+    rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """weight (D,) of both signs with magnitudes 0.5 to 2, and bias (D,) with magnitudes 1 to 3."""
+    sign = torch.randint(0, 2, (2, d), generator=rng, dtype=torch.float64) * 2 - 1
+    size = torch.rand((2, d), generator=rng, dtype=torch.float64)
+    return ((0.5 + 1.5 * size[0]) * sign[0]).to(dtype), ((1 + 2 * size[1]) * sign[1]).to(dtype)
+
+
+def plain(d: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """weight and bias that change nothing."""
+    return torch.ones(d, dtype=dtype), torch.zeros(d, dtype=dtype)
+
+
+def upstream(rng: torch.Generator, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A random upstream gradient (..., D) for x with a mean and a part along the normalized x.
+
+    Both matter: without them the two mean terms of the backward pass are close to zero.
+    """
+    wide = x.double()
+    deviation = wide - wide.mean(-1, keepdim=True)
+    along = deviation / (deviation.square().mean(-1, keepdim=True).sqrt() + 1e-300)
+    return (_standard(rng, tuple(x.shape)) + 1.5 + along).to(dtype)
+
+
+def positive_weight(rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """weight (D,), 0.5 to 2, but one entry negative and one exactly 0 (where D allows)."""
+    weight = 0.5 + 1.5 * torch.rand(d, generator=rng, dtype=torch.float64)
+    if d > 3:
+        weight[1], weight[3] = -1.5, 0.0
+    return weight.to(dtype)
+
+
+def normalized(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """layer_norm in float64, rounded once to the dtype of x."""
+    y = reference.layer_norm(x.double(), weight.double(), bias.double(), eps)
+    return y.to(x.dtype)
+
+
+def gradients(grad_out: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, ...]:
+    """layer_norm_backward in float64, rounded once to the dtypes of x, weight and weight."""
+    exact = reference.layer_norm_backward(grad_out.double(), x.double(), weight.double(), eps)
+    return tuple(g.to(t.dtype) for g, t in zip(exact, (x, weight, weight), strict=True))
+
+
+def share(want: Tensor, part: float) -> dict[str, float]:
+    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
+    largest = float(want.double().abs().max()) if want.numel() else 0.0
+    return {"rtol": 0.0, "atol": part * largest + 1e-7}
+
+
+def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
+    """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
+
+    Known mistakes are recognised by values that agree to a few roundings of their dtype. For half
+    types that would be so coarse that right and wrong look alike; in float32 it is not.
+    """
+    expect(got, want, rtol=0, atol=1e9, what=what)
+    expect(got.float(), want.float(), **share(want, part), what=what)
+
+
+REACHES = "the answer to whether a gradient reaches {}"
+
+
+def reaches(found: Any, *inputs: Tensor) -> list[bool]:
+    """For each input, whether `found` holds a gradient of its shape and dtype."""
+    entries = list(found) if isinstance(found, (tuple, list)) else []
+    entries += [None] * (len(inputs) - len(entries))
+    return [
+        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
+        for g, t in zip(entries, inputs, strict=False)
+    ]
+
+
+def text_list(value: Any) -> Any:
+    """A list of names in a fixed order; anything else as it is."""
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return sorted(value)
+    return value
