@@ -27,7 +27,7 @@ from . import forbidden, submission
 from .compare import Mismatch, recording
 from .forkserver import ForkServer, WorkerProcess
 from .link import RemoteLink, learner_error
-from .sandbox import Limits
+from .sandbox import Limits, SandboxError
 from .student import Student
 from .suite import ROOT, HiddenTest, Suite, SuiteError
 from .suite import load as load_suite
@@ -405,6 +405,9 @@ def _finish(
         if unit.trouble:
             print(unit.trouble, file=sys.stderr, flush=True)
         _write({"id": unit.id, "result": assemble(suite, unit)})
+        for test, outcome in zip(suite.tests, unit.outcomes, strict=False):
+            if outcome["verdict"] == Verdict.WRONG:
+                suite.replays(test, unit.seed)  # once here, for the forks of all later units
     else:
         waiting.insert(0, grading.unit)
 
@@ -422,7 +425,9 @@ def main(argv: list[str]) -> int:
     try:
         suite = load_suite(assignment)
         _ = suite.misconceptions
-    except SuiteError as error:
+        suite.rehearse()
+        protections = list(server.protections)
+    except (SuiteError, SandboxError) as error:
         _write({"error": str(error)})
         return 1
     gc.collect()
@@ -430,7 +435,7 @@ def main(argv: list[str]) -> int:
     _write(
         {
             "ready": True,
-            "protections": list(server.protections),
+            "protections": protections,
             "suite_version": suite.version,
             "max_score": suite.max_score,
             "exercises": suite.exercises,

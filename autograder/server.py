@@ -54,13 +54,13 @@ def _preload(config: dict) -> None:
         importlib.import_module(name)
     if "torch" in sys.modules:
         # A thread pool does not survive fork: a child would wait for it for ever.
-        torch = sys.modules["torch"]
-        torch.set_num_threads(1)
+        sys.modules["torch"].set_num_threads(1)
     if "matplotlib" in sys.modules:
         sys.modules["matplotlib"].use("Agg")
         importlib.import_module("matplotlib.pyplot")
     if config["worker"]:
-        importlib.import_module("autograder.worker").warm_up()
+        worker = importlib.import_module("autograder.worker")
+        getattr(worker, "warm_up", int)()  # what need not be done again in every fork
     gc.collect()
     gc.freeze()  # collections in the forks leave these pages alone, so they stay shared
 

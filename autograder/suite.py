@@ -80,6 +80,7 @@ class Suite:
     watched: list[str]
     reference: types.ModuleType
     exercises: list[str] = field(default_factory=list)
+    _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
 
     @property
     def max_score(self) -> float:
@@ -91,30 +92,51 @@ class Suite:
 
         return load(self.assignment)
 
-    def recognise(self, test: HiddenTest, seed: int, index: int, got: Any) -> Any | None:
-        """The misconception whose output at `expect` number `index` of `test` is `got`, if any.
+    def rehearse(self, seed: int = 0) -> None:
+        """Run every test against the reference. Raises SuiteError if it does not pass.
 
-        The test is run again, in this process, with each known mistake in the learner's place.
+        It also has torch do, before any fork, what it does slowly the first time.
         """
-        right = self._output_at(test, seed, index, {})
-        for known in self.misconceptions:
-            if known.exercise != test.exercise:
+        student = Student.local(vars(self.reference))
+        for test in self.tests:
+            try:
+                test.run(student, seed)
+            except Exception as error:
+                raise SuiteError(
+                    f"the reference fails {test.exercise}/{test.name}: {type(error).__name__}"
+                ) from error
+
+    def recognise(self, test: HiddenTest, seed: int, index: int, got: Any) -> Any | None:
+        """The misconception whose output at `expect` number `index` of `test` is `got`, if any."""
+        right, *wrong = self.replays(test, seed)
+        for known, values in wrong:
+            if index >= len(values) or not same(got, values[index]):
                 continue
-            wrong = self._output_at(test, seed, index, {test.exercise: known.implementation})
             # A mistake that does not show on this input explains nothing here.
-            if wrong and same(got, wrong[0]) and not (right and same(right[0], wrong[0])):
+            if index >= len(right) or not same(right[index], values[index]):
                 return known
         return None
 
-    def _output_at(
-        self, test: HiddenTest, seed: int, index: int, replacement: dict[str, Any]
-    ) -> tuple[Any] | None:
-        """What `expect` number `index` is given when `replacement` stands for the learner."""
+    def replays(self, test: HiddenTest, seed: int) -> list[Any]:
+        """What each `expect` of `test` is given by the reference and by each known mistake.
+
+        The test is run again in this process with trusted code in the learner's place. The first
+        entry is the reference's values, each other one a pair (misconception, values).
+        """
+        key = (test.exercise, test.name, seed)
+        if key not in self._replays:
+            known = [m for m in self.misconceptions if m.exercise == test.exercise]
+            self._replays[key] = [self._replay(test, seed, {})] + [
+                (m, self._replay(test, seed, {test.exercise: m.implementation})) for m in known
+            ]
+        return self._replays[key]
+
+    def _replay(self, test: HiddenTest, seed: int, replacement: dict[str, Any]) -> list[Any]:
         student = Student.local(vars(self.reference) | replacement)
         # After a wrong value that `expect` let pass, a test may fail in any way.
         with recording(judging=False) as values, contextlib.suppress(Exception):
             test.run(student, seed)
-        return (values[index],) if index < len(values) else None
+        return values
 
 
 def names() -> list[str]:

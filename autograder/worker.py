@@ -173,6 +173,27 @@ def watch_operators(names: list[str], seen: set[str]) -> list[Any]:
     return libraries
 
 
+def warm_up() -> None:
+    """Do once, before any fork, what torch does slowly the first time in a process.
+
+    Includes asking for the processor's features, from files that a worker cannot read.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            x = torch.linspace(-1, 1, 24).reshape(3, 8).to(dtype)
+            layer = torch.nn.Linear(8, 8).to(dtype)
+            executor = Executor({"layer": layer})
+            request = {"args": [x], "kwargs": {}}
+            y = executor.do_forward(target="layer", **request)
+            executor.do_backward([torch.ones_like(y)])
+            z = x.float().requires_grad_()
+            z = (z - z.mean(-1, keepdim=True)) * torch.rsqrt(z.var(-1, correction=0)[:, None] + 1)
+            (z * z).sqrt().sum().backward()
+            protocol.send(ours, {"call": 0}, request | {"y": y.t(), "z": z})
+            protocol.receive(theirs, frozenset({"call"}))
+
+
 class _NoShell:
     """Stands for IPython's `get_ipython()` in notebooks that call it."""
 
