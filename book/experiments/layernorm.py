@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from sklearn.datasets import load_digits
@@ -38,6 +39,13 @@ def residual_stream(
     return stream, seen
 
 
+def layer_norm_in_own_dtype(x: Tensor) -> Tensor:
+    """LayerNorm of (..., D) with every step in the dtype of x: what half precision does not forgive."""
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+
+
+@cache
 def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """scikit-learn's 8 x 8 digits: 1400 training images (1400, 64), labels, 397 test images, labels."""
     data = load_digits()
