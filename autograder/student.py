@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .compare import Mismatch
 from .verdict import LearnerError
 from .worker import Executor, describe
 
@@ -126,8 +127,17 @@ class Module:
         return self._perform("parameters")
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """`load_state_dict(state)`, strict."""
-        self._perform("load", state=dict(state))
+        """`load_state_dict(state)`, strict. Raises Mismatch when the names or shapes differ."""
+        try:
+            self._perform("load", state=dict(state))
+        except LearnerError as error:
+            if error.line or error.kind not in ("RuntimeError", "KeyError"):
+                raise
+            names = " and ".join(f"`{name}`" for name in state)
+            raise Mismatch(
+                f"`{self._name}` cannot load a state_dict with {names}: are these registered "
+                "under exactly these names, with the right shapes?"
+            ) from error
 
     def train(self) -> None:
         self._perform("mode", training=True)

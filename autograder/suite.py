@@ -108,6 +108,8 @@ class Suite:
 
     def recognise(self, test: HiddenTest, seed: int, index: int, got: Any) -> Any | None:
         """The misconception whose output at `expect` number `index` of `test` is `got`, if any."""
+        if index < 0:
+            return None  # nothing was compared
         right, *wrong = self.replays(test, seed)
         for known, values in wrong:
             if index >= len(values) or not same(got, values[index]):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from autograder import protocol, worker
+from autograder.compare import Mismatch
 from autograder.link import RemoteLink
 from autograder.student import Student
 from autograder.suite import Budget, Suite
@@ -129,6 +130,11 @@ def test_a_module_keeps_its_state_between_calls(student):
     y, vjp = module.vjp(X)
     (dx,), parameters = vjp(torch.ones_like(X))
     assert torch.equal(y, dx * X) and torch.equal(parameters["weight"], X.sum(0))
+
+
+def test_a_state_dict_that_does_not_fit_is_told_by_its_names(student):
+    with pytest.raises(Mismatch, match="`gamma` and `beta`: are these registered"):
+        student.Scale(2).load({"gamma": torch.ones(2), "beta": torch.ones(2)})
 
 
 def test_an_exception_arrives_as_its_type(student):
