@@ -11,8 +11,8 @@ A misconception is plain code with the signature of its exercise:
                    message="You divided by D - 1, ...")
     def unbiased_variance(x, weight, bias, eps): ...
 
-Two mistakes made at once get one implementation that names both parts; the sentences of the parts
-are joined: `@misconception(exercise="layer_norm", parts=("unbiased-variance", "eps-outside-root"))`.
+Two mistakes made at once get one implementation that names both parts, and their sentences are
+joined: `@misconception(exercise="layer_norm", parts=("unbiased-variance", "eps-outside-root"))`.
 Several implementations may share one name, where one idea is written in several ways.
 """
 
@@ -63,7 +63,7 @@ def misconception(
     def declare(implementation: Implementation) -> Implementation:
         known = _collected.setdefault(_assignment(implementation.__module__), [])
         by_name = {m.name: m for m in known if m.exercise == exercise}
-        names = tuple(parts) or (name,)
+        names = tuple(parts) or (name or "",)
         unknown = [part for part in names if part not in by_name]
         text, target = message, link
         if text is None and not unknown:
@@ -79,7 +79,8 @@ def misconception(
 
 def _join(names: Sequence[str], by_name: dict[str, Misconception]) -> str:
     sentences = " ".join(by_name[name].message for name in names)
-    return f"Two things at once ({' and '.join(names)}). {sentences}"
+    count = {2: "Two", 3: "Three"}.get(len(names), "Several")
+    return f"{count} things at once ({' and '.join(names)}). {sentences}"
 
 
 def _assignment(module: str) -> str:

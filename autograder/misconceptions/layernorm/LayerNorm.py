@@ -14,6 +14,7 @@ from torch import nn
 
 from autograder.misconceptions import known
 from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.layernorm.layer_norm_precision import NO_CASTS
 
 PAGE = "layernorm.html#"
 misconception = partial(declare, exercise="LayerNorm")
@@ -45,8 +46,8 @@ class _LayerNorm(nn.Module):
 
 @misconception(
     name="parameters-detached",
-    message="You used weight and bias without their graph (.data, detach or no_grad), so no gradient "
-    "reaches them; pass self.weight and self.bias themselves.",
+    message="You used weight and bias without their graph (.data, detach or no_grad), so no "
+    "gradient reaches them; pass self.weight and self.bias themselves.",
     link=PAGE + "parameters",
 )
 class DetachedParameters(_LayerNorm):
@@ -83,7 +84,8 @@ class PlainTensors(_LayerNorm):
 
 @misconception(
     name="parameters-renamed",
-    message="You gave the parameters other names; here they are called weight and bias, as in torch.",
+    message="You gave the parameters other names; here they are called weight and bias, as in "
+    "torch.",
     link=PAGE + "parameters",
 )
 class GammaAndBeta(_LayerNorm):
@@ -110,8 +112,8 @@ def _starting_at(weight: float, bias: float) -> type[nn.Module]:
 for _weight, _bias in ((0.0, 0.0), (1.0, 1.0)):
     misconception(
         name="initial-values",
-        message="You let weight or bias start at another value; weight starts as ones and bias as "
-        "zeros, so that a fresh module only normalizes.",
+        message="You let weight or bias start at another value; weight starts as ones and bias "
+        "as zeros, so that a fresh module only normalizes.",
         link=PAGE + "parameters",
     )(_starting_at(_weight, _bias))
 
@@ -130,8 +132,8 @@ def _of_shape(*shape: int | None) -> type[nn.Module]:
 for _shape in ((), (1,), (1, None), (1, 1, None)):
     misconception(
         name="parameter-shape",
-        message="You gave weight and bias another shape; they hold one number per feature, so their "
-        "shape is (d_model,).",
+        message="You gave weight and bias another shape; they hold one number per feature, so "
+        "their shape is (d_model,).",
         link=PAGE + "affine-shape",
     )(_of_shape(*_shape))
 
@@ -199,7 +201,7 @@ def _module_that_calls(function: Callable) -> type[nn.Module]:
 
 
 for _wrong in known("layernorm", "layer_norm"):
-    if _wrong.name in _SEEN_THROUGH_THE_MODULE:
+    if _wrong.name in _SEEN_THROUGH_THE_MODULE or _wrong.implementation in NO_CASTS[:4]:
         misconception(name=_wrong.name, message=_wrong.message, link=_wrong.link)(
             _module_that_calls(_wrong.implementation)
         )
@@ -213,8 +215,8 @@ misconception(name="initial-values")(_starting_at(0.0, 1.0))
 
 @misconception(
     name="running-statistics",
-    message="You kept running statistics, as batch norm does; layer norm computes mean and variance "
-    "anew from each input, in training and in evaluation.",
+    message="You kept running statistics, as batch norm does; layer norm computes mean and "
+    "variance anew from each input, in training and in evaluation.",
     link=PAGE + "running-statistics",
 )
 class RunningStatistics(_LayerNorm):
@@ -254,8 +256,8 @@ class RunningStatisticsOfRows(_LayerNorm):
 
 @misconception(
     name="first-statistics-kept",
-    message="You computed mean and variance once and used them again for later inputs; each input "
-    "has its own.",
+    message="You computed mean and variance once and used them again for later inputs; each "
+    "input has its own.",
     link=PAGE + "running-statistics",
 )
 class FirstStatisticsKept(_LayerNorm):
@@ -271,8 +273,8 @@ class FirstStatisticsKept(_LayerNorm):
 
 @misconception(
     name="off-in-evaluation",
-    message="You returned the input unchanged in evaluation; layer norm computes the same in training "
-    "and in evaluation.",
+    message="You returned the input unchanged in evaluation; layer norm computes the same in "
+    "training and in evaluation.",
     link=PAGE + "running-statistics",
 )
 class OffInEvaluation(_LayerNorm):

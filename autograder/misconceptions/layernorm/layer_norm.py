@@ -1,4 +1,7 @@
-"""Wrong versions of `layer_norm(x, weight, bias, eps)`; x is (..., D), weight and bias are (D,)."""
+"""Wrong versions of `layer_norm(x, weight, bias, eps)`; x is (..., D), weight and bias are (D,).
+
+Here: the formula. `layer_norm_precision` holds mistakes about dtypes, memory and gradients.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +15,35 @@ PAGE = "layernorm.html#"
 misconception = partial(declare, exercise="layer_norm")
 
 
-def _affine(y: torch.Tensor, x: torch.Tensor, weight, bias) -> torch.Tensor:
+def affine(y: torch.Tensor, x: torch.Tensor, weight, bias) -> torch.Tensor:
     """The right ending: weight and bias in y's precision, then back to the dtype of x."""
     return (y * weight + bias).to(x.dtype)
 
 
-def _up(x: torch.Tensor) -> torch.Tensor:
+def up(x: torch.Tensor) -> torch.Tensor:
     """The right beginning: half types are widened to float32."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
-def _var(h: torch.Tensor) -> torch.Tensor:
+def variance(h: torch.Tensor) -> torch.Tensor:
     return (h - h.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)
 
 
-def _unbiased(h: torch.Tensor) -> torch.Tensor:
+def unbiased(h: torch.Tensor) -> torch.Tensor:
     """`h.var(-1, keepdim=True)`, but without torch's warning at D = 1 (the result is NaN too)."""
     return (h - h.mean(-1, keepdim=True)).square().sum(-1, keepdim=True) / (h.shape[-1] - 1)
+
+
+def normalize(h: torch.Tensor, eps: float) -> torch.Tensor:
+    return (h - h.mean(-1, keepdim=True)) * torch.rsqrt(variance(h) + eps)
 
 
 def _divided_by(divisor):
     """A layer norm that is right but for what it divides by, `divisor(h, eps)`."""
 
     def layer_norm(x, weight, bias, eps):
-        h = _up(x)
-        return _affine((h - h.mean(-1, keepdim=True)) / divisor(h, eps), x, weight, bias)
+        h = up(x)
+        return affine((h - h.mean(-1, keepdim=True)) / divisor(h, eps), x, weight, bias)
 
     return layer_norm
 
@@ -52,24 +59,24 @@ def _divided_by(divisor):
 )
 @_divided_by
 def unbiased_variance(h, eps):
-    return torch.sqrt(_unbiased(h) + eps)
+    return torch.sqrt(unbiased(h) + eps)
 
 
 @misconception(
     name="eps-outside-root",
-    message="You added eps to the standard deviation, outside the root; it belongs under the root: "
-    "sqrt(var + eps).",
+    message="You added eps to the standard deviation, outside the root; it belongs under the "
+    "root: sqrt(var + eps).",
     link=PAGE + "eps-inside",
 )
 @_divided_by
 def eps_outside_root(h, eps):
-    return torch.sqrt(_var(h)) + eps
+    return torch.sqrt(variance(h)) + eps
 
 
 @misconception(parts=("unbiased-variance", "eps-outside-root"))
 @_divided_by
 def std_plus_eps(h, eps):
-    return torch.sqrt(_unbiased(h)) + eps
+    return torch.sqrt(unbiased(h)) + eps
 
 
 @misconception(
@@ -79,13 +86,13 @@ def std_plus_eps(h, eps):
 )
 @_divided_by
 def root_forgotten(h, eps):
-    return _var(h) + eps
+    return variance(h) + eps
 
 
 @misconception(parts=("root-forgotten", "unbiased-variance"))
 @_divided_by
 def unbiased_and_no_root(h, eps):
-    return _unbiased(h) + eps
+    return unbiased(h) + eps
 
 
 @misconception(
@@ -95,13 +102,13 @@ def unbiased_and_no_root(h, eps):
 )
 @_divided_by
 def root_of_std(h, eps):
-    return torch.sqrt(torch.sqrt(_var(h)) + eps)
+    return torch.sqrt(torch.sqrt(variance(h)) + eps)
 
 
 @misconception(parts=("root-of-std", "unbiased-variance"))
 @_divided_by
 def root_of_unbiased_std(h, eps):
-    return torch.sqrt(torch.sqrt(_unbiased(h)) + eps)
+    return torch.sqrt(torch.sqrt(unbiased(h)) + eps)
 
 
 @misconception(
@@ -111,7 +118,7 @@ def root_of_unbiased_std(h, eps):
 )
 @_divided_by
 def multiplied_by_std(h, eps):
-    return torch.rsqrt(_var(h) + eps)
+    return torch.rsqrt(variance(h) + eps)
 
 
 @misconception(
@@ -121,13 +128,13 @@ def multiplied_by_std(h, eps):
 )
 @_divided_by
 def sum_instead_of_mean(h, eps):
-    return torch.sqrt(_var(h) * h.shape[-1] + eps)
+    return torch.sqrt(variance(h) * h.shape[-1] + eps)
 
 
 @misconception(
     name="one-pass-variance",
-    message="You computed the variance as E[x²] - E[x]², which loses all its digits when the mean is "
-    "large; subtract the mean first, then square.",
+    message="You computed the variance as E[x²] - E[x]², which loses all its digits when the "
+    "mean is large; subtract the mean first, then square.",
     link=PAGE + "one-pass-variance",
 )
 @_divided_by
@@ -152,7 +159,7 @@ def one_pass_variance_clamped(h, eps):
 )
 @_divided_by
 def eps_forgotten(h, eps):
-    return torch.sqrt(_var(h))
+    return torch.sqrt(variance(h))
 
 
 @misconception(
@@ -162,13 +169,13 @@ def eps_forgotten(h, eps):
 )
 @_divided_by
 def eps_hard_coded(h, eps):
-    return torch.sqrt(_var(h) + 1e-5)
+    return torch.sqrt(variance(h) + 1e-5)
 
 
 @misconception(parts=("eps-hard-coded", "unbiased-variance"))
 @_divided_by
-def eps_hard_coded_and_unbiased(h, eps):
-    return torch.sqrt(_unbiased(h) + 1e-5)
+def eps_hard_coded_andunbiased(h, eps):
+    return torch.sqrt(unbiased(h) + 1e-5)
 
 
 @misconception(
@@ -178,7 +185,7 @@ def eps_hard_coded_and_unbiased(h, eps):
 )
 @_divided_by
 def eps_twice(h, eps):
-    return torch.sqrt(_var(h) + eps) + eps
+    return torch.sqrt(variance(h) + eps) + eps
 
 
 @misconception(
@@ -188,28 +195,28 @@ def eps_twice(h, eps):
 )
 @_divided_by
 def eps_clamps_std(h, eps):
-    return torch.sqrt(_var(h)).clamp(min=eps)
+    return torch.sqrt(variance(h)).clamp(min=eps)
 
 
 @misconception(name="eps-clamped")
 @_divided_by
 def eps_clamps_variance(h, eps):
-    return torch.sqrt(_var(h).clamp(min=eps))
+    return torch.sqrt(variance(h).clamp(min=eps))
 
 
 # -- which numbers share their statistics ----------------------------------------------------
 
 
 def _over(x, weight, bias, eps, dims):
-    h = _up(x)
+    h = up(x)
     var = h.var(dims, keepdim=True, unbiased=False)
-    return _affine((h - h.mean(dims, keepdim=True)) / torch.sqrt(var + eps), x, weight, bias)
+    return affine((h - h.mean(dims, keepdim=True)) / torch.sqrt(var + eps), x, weight, bias)
 
 
 @misconception(
     name="statistics-over-batch",
-    message="You took mean and variance across rows (the batch), as batch norm does; layer norm "
-    "takes them along the last axis, for each row alone.",
+    message="You took mean and variance across rows (the batch), as batch norm does; layer norm"
+    " takes them along the last axis, for each row alone.",
     link=PAGE + "which-axis",
 )
 def statistics_over_batch(x, weight, bias, eps):
@@ -223,8 +230,8 @@ def statistics_over_leading_axes(x, weight, bias, eps):
 
 @misconception(
     name="statistics-over-axis-1",
-    message="You took mean and variance along axis 1, which is the last axis only when x has two "
-    "axes; use axis -1.",
+    message="You took mean and variance along axis 1, which is the last axis only when x has "
+    "two axes; use axis -1.",
     link=PAGE + "which-axis",
 )
 def statistics_over_axis_1(x, weight, bias, eps):
@@ -233,8 +240,8 @@ def statistics_over_axis_1(x, weight, bias, eps):
 
 @misconception(
     name="statistics-over-all-axes",
-    message="You took one mean and one variance over the whole tensor; layer norm takes them along "
-    "the last axis, for each row alone.",
+    message="You took one mean and one variance over the whole tensor; layer norm takes them "
+    "along the last axis, for each row alone.",
     link=PAGE + "which-axis",
 )
 def statistics_over_all_axes(x, weight, bias, eps):
@@ -243,8 +250,8 @@ def statistics_over_all_axes(x, weight, bias, eps):
 
 @misconception(
     name="statistics-over-all-but-batch",
-    message="You took mean and variance over every axis but the first; here layer norm takes them "
-    "along the last axis only.",
+    message="You took mean and variance over every axis but the first; here layer norm takes "
+    "them along the last axis only.",
     link=PAGE + "which-axis",
 )
 def statistics_over_all_but_batch(x, weight, bias, eps):
@@ -253,14 +260,14 @@ def statistics_over_all_but_batch(x, weight, bias, eps):
 
 @misconception(
     name="keepdim-forgotten",
-    message="You dropped the last axis of the mean or the variance, so it broadcast along the wrong "
-    "axis; keepdim=True keeps it in place.",
+    message="You dropped the last axis of the mean or the variance, so it broadcast along the "
+    "wrong axis; keepdim=True keeps it in place.",
     link=PAGE + "which-axis",
 )
 def keepdim_forgotten(x, weight, bias, eps):
-    h = _up(x)
+    h = up(x)
     y = (h - h.mean(-1)) / torch.sqrt(h.var(-1, unbiased=False) + eps)
-    return _affine(y, x, weight, bias)
+    return affine(y, x, weight, bias)
 
 
 # -- centering -------------------------------------------------------------------------------
@@ -268,14 +275,14 @@ def keepdim_forgotten(x, weight, bias, eps):
 
 @misconception(
     name="rms-instead-of-variance",
-    message="You divided by the root mean square without subtracting the mean, which is RMSNorm; "
-    "layer norm subtracts the mean first.",
+    message="You divided by the root mean square without subtracting the mean, which is "
+    "RMSNorm; layer norm subtracts the mean first.",
     link=PAGE + "center-first",
 )
 def rms_instead_of_variance(x, weight, bias, eps):
-    h = _up(x)
+    h = up(x)
     y = h / torch.sqrt((h**2).mean(-1, keepdim=True) + eps)
-    return _affine(y, x, weight, bias)
+    return affine(y, x, weight, bias)
 
 
 @misconception(
@@ -284,14 +291,14 @@ def rms_instead_of_variance(x, weight, bias, eps):
     link=PAGE + "center-first",
 )
 def mean_not_subtracted(x, weight, bias, eps):
-    h = _up(x)
-    return _affine(h / torch.sqrt(_var(h) + eps), x, weight, bias)
+    h = up(x)
+    return affine(h / torch.sqrt(variance(h) + eps), x, weight, bias)
 
 
 @misconception(
     name="rms-of-uncentered",
-    message="You subtracted the mean, but divided by the root mean square of the x before that; "
-    "the variance is the mean square of the centered x.",
+    message="You subtracted the mean, but divided by the root mean square of the x before that;"
+    " the variance is the mean square of the centered x.",
     link=PAGE + "center-first",
 )
 @_divided_by
@@ -302,17 +309,13 @@ def rms_of_uncentered(h, eps):
 # -- weight and bias -------------------------------------------------------------------------
 
 
-def _normalize(h: torch.Tensor, eps: float) -> torch.Tensor:
-    return (h - h.mean(-1, keepdim=True)) * torch.rsqrt(_var(h) + eps)
-
-
 @misconception(
     name="bias-forgotten",
     message="You left out the bias; it is added last.",
     link=PAGE + "affine-shape",
 )
 def bias_forgotten(x, weight, bias, eps):
-    return (_normalize(_up(x), eps) * weight).to(x.dtype)
+    return (normalize(up(x), eps) * weight).to(x.dtype)
 
 
 @misconception(
@@ -321,12 +324,12 @@ def bias_forgotten(x, weight, bias, eps):
     link=PAGE + "affine-shape",
 )
 def weight_forgotten(x, weight, bias, eps):
-    return (_normalize(_up(x), eps) + bias).to(x.dtype)
+    return (normalize(up(x), eps) + bias).to(x.dtype)
 
 
 @misconception(parts=("weight-forgotten", "bias-forgotten"))
 def affine_forgotten(x, weight, bias, eps):
-    return _normalize(_up(x), eps).to(x.dtype)
+    return normalize(up(x), eps).to(x.dtype)
 
 
 @misconception(
@@ -335,7 +338,7 @@ def affine_forgotten(x, weight, bias, eps):
     link=PAGE + "affine-shape",
 )
 def affine_before_normalizing(x, weight, bias, eps):
-    return _normalize(_up(x) * weight + bias, eps).to(x.dtype)
+    return normalize(up(x) * weight + bias, eps).to(x.dtype)
 
 
 @misconception(
@@ -344,7 +347,7 @@ def affine_before_normalizing(x, weight, bias, eps):
     link=PAGE + "affine-shape",
 )
 def bias_before_weight(x, weight, bias, eps):
-    return ((_normalize(_up(x), eps) + bias) * weight).to(x.dtype)
+    return ((normalize(up(x), eps) + bias) * weight).to(x.dtype)
 
 
 @misconception(
@@ -353,7 +356,7 @@ def bias_before_weight(x, weight, bias, eps):
     link=PAGE + "affine-shape",
 )
 def weight_and_bias_swapped(x, weight, bias, eps):
-    return _affine(_normalize(_up(x), eps), x, bias, weight)
+    return affine(normalize(up(x), eps), x, bias, weight)
 
 
 @misconception(
@@ -362,118 +365,4 @@ def weight_and_bias_swapped(x, weight, bias, eps):
     link=PAGE + "affine-shape",
 )
 def one_plus_weight(x, weight, bias, eps):
-    return _affine(_normalize(_up(x), eps), x, 1 + weight, bias)
-
-
-# -- dtypes, memory, gradients ---------------------------------------------------------------
-
-
-@misconception(
-    name="no-upcast",
-    message="You computed mean and variance in half precision, where squares overflow and digits "
-    "are lost; widen x to float32 first.",
-    link=PAGE + "dtype-and-upcast",
-)
-def no_upcast(x, weight, bias, eps):
-    y = (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps)
-    return _affine(y, x, weight, bias)
-
-
-@misconception(name="no-upcast")
-def no_upcast_by_squares(x, weight, bias, eps):
-    centered = x - x.mean(-1, keepdim=True)
-    y = centered / torch.sqrt((centered**2).mean(-1, keepdim=True) + eps)
-    return _affine(y, x, weight, bias)
-
-
-@misconception(
-    name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the dtype "
-    "of x.",
-    link=PAGE + "dtype-and-upcast",
-)
-def result_left_in_float32(x, weight, bias, eps):
-    h = _up(x)
-    return _normalize(h, eps) * weight.to(h.dtype) + bias.to(h.dtype)
-
-
-@misconception(name="result-left-wide")
-def result_left_in_float64(x, weight, bias, eps):
-    return _normalize(x.double(), eps) * weight.double() + bias.double()
-
-
-@misconception(
-    name="cast-before-affine",
-    message="You cast back to the dtype of x before applying weight and bias; cast once, at the end.",
-    link=PAGE + "dtype-and-upcast",
-)
-def cast_before_affine(x, weight, bias, eps):
-    y = _normalize(_up(x), eps).to(x.dtype)
-    return y * weight + bias
-
-
-@misconception(name="cast-before-affine")
-def cast_before_and_after_affine(x, weight, bias, eps):
-    y = _normalize(_up(x), eps).to(x.dtype)
-    return (y * weight + bias).to(x.dtype)
-
-
-@misconception(
-    name="always-float32",
-    message="You computed in float32 whatever the dtype of x, which loses half the digits of a "
-    "float64 x; widen only the half types.",
-    link=PAGE + "dtype-and-upcast",
-)
-def always_float32(x, weight, bias, eps):
-    y = _normalize(x.float(), eps) * weight.float() + bias.float()
-    return y.to(x.dtype)
-
-
-@misconception(
-    name="input-modified",
-    message="You changed the input in place (an operator such as -= or a method that ends in _); "
-    "make a new tensor.",
-    link=PAGE + "in-place",
-)
-def input_modified(x, weight, bias, eps):
-    h = _up(x)  # the same tensor as x, when x is float32 or float64
-    h -= h.mean(-1, keepdim=True)
-    return _affine(h / torch.sqrt((h**2).mean(-1, keepdim=True) + eps), x, weight, bias)
-
-
-@misconception(name="input-modified")
-def input_normalized_in_place(x, weight, bias, eps):
-    h = _up(x)
-    h -= h.mean(-1, keepdim=True)
-    h /= torch.sqrt((h**2).mean(-1, keepdim=True) + eps)
-    return _affine(h, x, weight, bias)
-
-
-@misconception(
-    name="statistics-detached",
-    message="You cut mean and variance out of the graph (detach, no_grad, .data, .item or numpy); "
-    "they depend on x, and the gradient must flow through them.",
-    link=PAGE + "backward-derivation",
-)
-def statistics_detached(x, weight, bias, eps):
-    h = _up(x)
-    mean, var = h.mean(-1, keepdim=True).detach(), h.var(-1, keepdim=True, unbiased=False).detach()
-    return _affine((h - mean) / torch.sqrt(var + eps), x, weight, bias)
-
-
-@misconception(name="statistics-detached")
-def variance_detached(x, weight, bias, eps):
-    h = _up(x)
-    var = h.detach().var(-1, keepdim=True, unbiased=False)
-    return _affine((h - h.mean(-1, keepdim=True)) / torch.sqrt(var + eps), x, weight, bias)
-
-
-@misconception(
-    name="graph-cut",
-    message="Your result carries no gradient (detach, no_grad, .data or numpy around the whole "
-    "computation); training needs it.",
-    link=PAGE + "backward-derivation",
-)
-@torch.no_grad()
-def graph_cut(x, weight, bias, eps):
-    return _affine(_normalize(_up(x), eps), x, weight, bias)
+    return affine(normalize(up(x), eps), x, 1 + weight, bias)

@@ -77,8 +77,8 @@ def mean_term_missing(g, w, x_hat, rstd):
 
 @misconception(
     name="x-hat-term-missing",
-    message="You left out the term - x_hat * mean(g_hat * x_hat): x also reaches the output through "
-    "the variance.",
+    message="You left out the term - x_hat * mean(g_hat * x_hat): x also reaches the output "
+    "through the variance.",
     link=PAGE + "backward-derivation",
 )
 @_wrong_grad_x
@@ -106,8 +106,8 @@ def terms_added(g, w, x_hat, rstd):
 
 @misconception(
     name="weight-missing-in-grad-x",
-    message="You left the weight out of grad_x: the gradient passes through the multiplication by "
-    "weight first, so g_hat = grad_out * weight.",
+    message="You left the weight out of grad_x: the gradient passes through the multiplication "
+    "by weight first, so g_hat = grad_out * weight.",
     link=PAGE + "backward-derivation",
 )
 @_wrong_grad_x
@@ -123,8 +123,8 @@ def only_rstd_left(g, w, x_hat, rstd):
 
 @misconception(
     name="weight-after-the-means",
-    message="You multiplied by weight after taking the means; the weight comes first, "
-    "g_hat = grad_out * weight, and the means are those of g_hat.",
+    message="You multiplied by weight after taking the means; the weight comes first, g_hat = "
+    "grad_out * weight, and the means are those of g_hat.",
     link=PAGE + "backward-derivation",
 )
 @_wrong_grad_x
@@ -140,8 +140,8 @@ def weight_on_the_first_term_only(g, w, x_hat, rstd):
 
 @misconception(
     name="rstd-missing",
-    message="You left out the factor rstd of grad_x: x was divided by the standard deviation, and "
-    "so is its gradient.",
+    message="You left out the factor rstd of grad_x: x was divided by the standard deviation, "
+    "and so is its gradient.",
     link=PAGE + "backward-derivation",
 )
 @_wrong_grad_x
@@ -173,8 +173,8 @@ def sum_instead_of_mean(g, w, x_hat, rstd):
 
 @misconception(
     name="means-divided-by-d-minus-1",
-    message="You divided the two sums in grad_x by D - 1; the biased variance gives means, so divide "
-    "by D.",
+    message="You divided the two sums in grad_x by D - 1; the biased variance gives means, so "
+    "divide by D.",
     link=PAGE + "biased-variance",
 )
 @_wrong_grad_x
@@ -186,8 +186,8 @@ def means_divided_by_d_minus_1(g, w, x_hat, rstd):
 
 @misconception(
     name="means-over-batch",
-    message="You took the means in grad_x across rows (the batch), as batch norm does; layer norm "
-    "takes them along the last axis.",
+    message="You took the means in grad_x across rows (the batch), as batch norm does; layer "
+    "norm takes them along the last axis.",
     link=PAGE + "which-axis",
 )
 @_wrong_grad_x
@@ -200,8 +200,8 @@ def means_over_batch(g, w, x_hat, rstd):
 
 @misconception(
     name="means-over-all-axes",
-    message="You took the means in grad_x over the whole tensor; each row has its own, along the "
-    "last axis.",
+    message="You took the means in grad_x over the whole tensor; each row has its own, along "
+    "the last axis.",
     link=PAGE + "which-axis",
 )
 @_wrong_grad_x
@@ -226,8 +226,8 @@ def _wrong_sums(formula):
 
 @misconception(
     name="grad-weight-without-x-hat",
-    message="You summed grad_out alone for grad_weight; weight multiplies x_hat, so its gradient is "
-    "the sum of grad_out * x_hat.",
+    message="You summed grad_out alone for grad_weight; weight multiplies x_hat, so its "
+    "gradient is the sum of grad_out * x_hat.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -247,8 +247,8 @@ def grad_weight_with_x(g, w, x, x_hat):
 
 @misconception(
     name="grad-weight-with-centered-x",
-    message="You used x minus its mean for grad_weight; divide by the standard deviation too (use "
-    "x_hat).",
+    message="You used x minus its mean for grad_weight; divide by the standard deviation too "
+    "(use x_hat).",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -268,8 +268,8 @@ def grad_weight_with_g_hat(g, w, x, x_hat):
 
 @misconception(
     name="grad-bias-with-weight",
-    message="You multiplied grad_bias by weight; the bias is added last, so its gradient is the sum "
-    "of grad_out alone.",
+    message="You multiplied grad_bias by weight; the bias is added last, so its gradient is the"
+    " sum of grad_out alone.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -285,7 +285,8 @@ def both_sums_of_g_hat(g, w, x, x_hat):
 
 @misconception(
     name="weight-and-bias-gradients-swapped",
-    message="You returned grad_bias before grad_weight; the order is grad_x, grad_weight, grad_bias.",
+    message="You returned grad_bias before grad_weight; the order is grad_x, grad_weight, "
+    "grad_bias.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -295,8 +296,8 @@ def swapped(g, w, x, x_hat):
 
 @misconception(
     name="not-summed-over-rows",
-    message="You did not add up grad_weight or grad_bias over the rows; weight and bias are used by "
-    "every row, so sum over all axes but the last.",
+    message="You did not add up grad_weight or grad_bias over the rows; weight and bias are "
+    "used by every row, so sum over all axes but the last.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -312,8 +313,8 @@ def not_summed_but_bias(g, w, x, x_hat):
 
 @misconception(
     name="summed-over-features",
-    message="You summed grad_weight and grad_bias over the last axis; keep that one and sum over all "
-    "others.",
+    message="You summed grad_weight and grad_bias over the last axis; keep that one and sum "
+    "over all others.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -323,8 +324,8 @@ def summed_over_features(g, w, x, x_hat):
 
 @misconception(
     name="summed-over-first-axis-only",
-    message="You summed grad_weight and grad_bias over the first axis only; with more than two axes "
-    "sum over all but the last.",
+    message="You summed grad_weight and grad_bias over the first axis only; with more than two "
+    "axes sum over all but the last.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums
@@ -371,8 +372,8 @@ def unbiased_variance(x, eps):
 
 @misconception(
     name="eps-outside-root",
-    message="You added eps to the standard deviation, outside the root; it belongs under the root: "
-    "sqrt(var + eps).",
+    message="You added eps to the standard deviation, outside the root; it belongs under the "
+    "root: sqrt(var + eps).",
     link=PAGE + "eps-inside",
 )
 @_wrong_statistics
@@ -408,8 +409,8 @@ def eps_hard_coded(x, eps):
 
 @misconception(
     name="one-pass-variance",
-    message="You computed the variance as E[x²] - E[x]², which loses all its digits when the mean is "
-    "large; subtract the mean first, then square.",
+    message="You computed the variance as E[x²] - E[x]², which loses all its digits when the "
+    "mean is large; subtract the mean first, then square.",
     link=PAGE + "one-pass-variance",
 )
 @_wrong_statistics
@@ -422,8 +423,8 @@ def one_pass_variance(x, eps):
 
 @misconception(
     name="no-upcast",
-    message="You computed in half precision, where the sums lose their digits; widen to float32 "
-    "first and cast back last.",
+    message="You computed in half precision, where the sums lose their digits; widen to float32"
+    " first and cast back last.",
     link=PAGE + "dtype-and-upcast",
 )
 def no_upcast(grad_out, x, weight, eps):
@@ -435,8 +436,8 @@ def no_upcast(grad_out, x, weight, eps):
 
 @misconception(
     name="results-left-wide",
-    message="You returned the wider dtype that you computed in; grad_x has the dtype of x, the other "
-    "two that of weight.",
+    message="You returned the wider dtype that you computed in; grad_x has the dtype of x, the "
+    "other two that of weight.",
     link=PAGE + "dtype-and-upcast",
 )
 def results_left_wide(grad_out, x, weight, eps):
@@ -447,8 +448,8 @@ def results_left_wide(grad_out, x, weight, eps):
 
 @misconception(
     name="gradient-modified",
-    message="You changed grad_out in place (an operator such as *= or a method that ends in _); "
-    "make a new tensor.",
+    message="You changed grad_out in place (an operator such as *= or a method that ends in _);"
+    " make a new tensor.",
     link=PAGE + "in-place",
 )
 def gradient_modified(grad_out, x, weight, eps):
@@ -461,8 +462,8 @@ def gradient_modified(grad_out, x, weight, eps):
 
 @misconception(
     name="input-modified",
-    message="You changed x in place (an operator such as -= or a method that ends in _); make a new "
-    "tensor.",
+    message="You changed x in place (an operator such as -= or a method that ends in _); make a"
+    " new tensor.",
     link=PAGE + "in-place",
 )
 def input_modified(grad_out, x, weight, eps):

@@ -111,8 +111,8 @@ def test_formula_to_the_last_digits(student, rng):
 @pytest.mark.points(0.5)
 def test_large_mean(student, rng):
     """Stays accurate when the mean is far larger than the spread"""
-    # In float32 the mean itself is known to about 1e-3 here. E[x²] - E[x]² is off by 8 or more
-    # where 1 is right; a loop over elements or Welford's method stays below 5e-3 of the largest value.
+    # In float32 the mean itself is known to about 1e-3 here, and E[x²] - E[x]² is off by up to 8
+    # where 1 is right. A loop over elements or Welford's method stays below 5e-3 of the largest.
     x = 1e4 + torch.randn(4, 768, generator=rng)
     weight, bias = affine(rng, 768)
     want = normalized(x, weight, bias, 1e-5)
