@@ -48,12 +48,12 @@ class Learner:
     added: Sequence[str] = ()
 
 
-def read_learner(path: Path | None, released: Path) -> Learner:
+def read_learner(path: Path | None, released: submission.Released) -> Learner:
     """The learner's source text; empty when the file cannot be read (the result says why)."""
     if path is None:
         return Learner()
     try:
-        handed_in = submission.read(path, submission.released(released))
+        handed_in = submission.read(path, released)
         texts = {c.grade_id: c.source for c in raw.load(path).cells if c.kind == "markdown"}
     except (submission.Unreadable, OSError):
         return Learner()
@@ -105,7 +105,10 @@ def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any
         title = plain(test.get("title") or test["name"], 300)
         earned = f"{points(test['points'])} of {points(test['max_points'])}"
         lines.append(f"[{test['verdict']}] {title} ({earned})")
-        for extra in (test.get("message"), test.get("link") and f"Read: {test['link']}"):
+        for extra in (
+            test.get("message"),
+            test.get("link") and f"Read in the book: {test['link']}",
+        ):
             if extra:
                 for paragraph in plain(extra).split("\n"):
                     lines += textwrap.wrap(

@@ -123,7 +123,10 @@ def _engine(url: str, root: Path) -> Engine:
         if address.drivername in ("postgres", "postgresql"):
             address = address.set(drivername="postgresql+psycopg")
         if address.get_backend_name() != "sqlite":
-            return create_engine(address, connect_args={"connect_timeout": 10}, pool_pre_ping=True)
+            # A lock is waited for in `transaction`, as with SQLite.
+            waiting = {"connect_timeout": 10, "options": "-c lock_timeout=1000"}
+            arguments = waiting if address.get_backend_name() == "postgresql" else {}
+            return create_engine(address, connect_args=arguments, pool_pre_ping=True)
         file = address.database or ""
         if file and not file.startswith((":memory:", "file:")):
             address = address.set(database=str(root / file))

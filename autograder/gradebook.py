@@ -26,7 +26,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, with_polymorphic
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograder import autograded
+from autograder import autograded, submission
 from autograder.autograded import Learner
 from autograder.database import Database, GradebookError
 from autograder.timestamps import FILE as TIMESTAMP
@@ -105,7 +105,7 @@ class Writer:
         """As `write`, and give the autograded notebook; nbgrader stores it itself."""
         student = self._student_id(result)
         if learner is None:
-            learner = autograded.read_learner(notebook_path, self.released_path)
+            learner = autograded.read_learner(notebook_path, self._handed_out)
         notebook = autograded.build(self.released, learner, result)
         stamp = handed_in(notebook_path, self._folder(self.course.submitted_directory, student))
         target = self._folder(self.course.autograded_directory, student)
@@ -132,7 +132,9 @@ class Writer:
     def _read_released(self) -> NotebookNode:
         path = self.released_path
         try:
-            return autograded.read_released(path)
+            released = autograded.read_released(path)
+            self._handed_out = submission.released(path)
+            return released
         except OSError:
             raise GradebookError(f"no released notebook at {path}: run `make exercises`") from None
         except Exception as error:

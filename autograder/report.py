@@ -158,7 +158,7 @@ def to_gradescope(submission: Mapping[str, Any]) -> str:
     answer["tests"] = []
     for part, exercise in enumerate(submission["exercises"], start=1):
         for number, test in enumerate(exercise["tests"], start=1):
-            link = f"Read: {test['link']}" if test.get("link") else None
+            link = f"Read in the book: {test['link']}" if test.get("link") else None
             said = [plain(text) for text in (test.get("message"), link) if text]
             answer["tests"].append(
                 {

@@ -145,6 +145,9 @@ def _row(submission: Mapping[str, Any]) -> Row:
         mistake = f"{exercise['name']}: {test['verdict']}"
         if test["verdict"] != "not-implemented":
             mistake += f" ({title.rstrip('.')})"
+    elif submission.get("review"):
+        entry = submission["review"][0]
+        mistake = f"{entry.get('exercise') or 'submission'}: {entry['kind']}"
     return Row(counts, mistake, submission.get("reason"))
 
 
