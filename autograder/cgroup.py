@@ -102,7 +102,9 @@ class Group:
                     (folder / _FILES[place.version, controller]).write_text(str(limit))
                     if controller == "memory":
                         self._no_swap(place, folder, memory)
-                self.fds.append(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+                # One thread that moves itself takes no lock; a process waits some 10 ms for one.
+                entrance = "tasks" if place.version == 1 else "cgroup.procs"
+                self.fds.append(os.open(folder / entrance, os.O_WRONLY | os.O_CLOEXEC))
         except OSError:
             self.remove()
             raise

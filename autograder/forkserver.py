@@ -87,15 +87,18 @@ class WorkerProcess:
 class ForkServer:
     """An untrusted server process with torch loaded, in a sandbox; it forks the workers.
 
-    `weak`: do without namespaces, as on machines that refuse them. `preload`: modules that
-    workers find imported. `worker`: files copied into the sandbox; the first, worker.py, has
-    `main(sock)`, which runs in the worker. The start goes on in the background.
+    `preload`: modules that workers find imported. `worker`: files copied into the sandbox;
+    worker.py among them has `main(sock)`, which runs in each worker. The rest makes do without
+    something, as on machines that lack it: `weak` namespaces, `fork` forking (each worker is
+    started afresh), `cgroups` control groups. The start goes on in the background.
     """
 
     def __init__(
         self,
         *,
         weak: bool = False,
+        fork: bool = True,
+        cgroups: bool = True,
         preload: Sequence[str] = ("torch", "matplotlib"),
         worker: Sequence[Path] | None = WORKER_FILES,
     ) -> None:
@@ -115,7 +118,8 @@ class ForkServer:
         self._control = ours
         self._ready: dict | None = None
         files = [_HERE / name for name in _SERVER_FILES] + list(worker or ())
-        config = {"weak": weak, "preload": list(preload), "worker": worker is not None}
+        config = {"weak": weak or not fork, "fork": fork, "cgroups": cgroups}
+        config |= {"preload": list(preload), "worker": worker is not None}
         self._send(config | {"plan": rootfs.plan(files)})
 
     @property

@@ -63,8 +63,9 @@ class Supervisor:
         self.plan = self.config["plan"]
         self.base = tempfile.mkdtemp(prefix="autograder-")
         os.chmod(self.base, 0o711)
-        self.once = not linux.SUPPORTED or not hasattr(os, "pidfd_open")
-        self.places = cgroup.hierarchies() if linux.LINUX else []
+        forks = linux.SUPPORTED and hasattr(os, "pidfd_open") and self.config["fork"]
+        self.once = not forks  # a fresh process for each worker, which becomes that worker
+        self.places = cgroup.hierarchies() if linux.LINUX and self.config["cgroups"] else []
         self.limited = {c for p in self.places for c in p.controllers}
         self.selector = selectors.DefaultSelector()
         self.workers: dict[int, _Worker] = {}
