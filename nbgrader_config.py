@@ -1,4 +1,4 @@
-"""Settings of every nbgrader command and of formgrader. See book/instructors.md."""
+"""Settings of every nbgrader command and of formgrader. See book/instructors-guide.md."""
 
 import os
 import sys
@@ -23,3 +23,6 @@ c.CourseDirectory.db_url = os.environ.get("COURSE_DB_URL") or f"sqlite:///{root 
 
 # Learner code runs only in the sandbox, never in a kernel of the grader.
 c.Autograde.autograde_preprocessors = ["autograder.preprocessor.GradeInSandbox"]
+# A submission's metadata is not looked at, so a hostile schema version cannot stop a class.
+c.Autograde.sanitize_preprocessors = ["autograder.preprocessor.InertCopy"]
+c.Autograde.pre_convert_hook = "autograder.preprocessor.register_assignment"

@@ -120,7 +120,8 @@ def _grade(options: argparse.Namespace) -> int:
         weak=options.weak, dask=options.dask, on_result=on_result,
     ).as_dict()  # fmt: skip
     progress.close()
-    report.write_report(graded, results)
+    released = ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
+    report.write_report(graded, results, released)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(results / "results.json", options.json)
