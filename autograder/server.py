@@ -55,6 +55,8 @@ def _preload(config: dict) -> None:
     if "torch" in sys.modules:
         # A thread pool does not survive fork: a child would wait for it for ever.
         sys.modules["torch"].set_num_threads(1)
+        # Chosen once, by files that a worker cannot read; else it falls back to the slowest.
+        sys.modules["torch"].backends.cpu.get_cpu_capability()
     if "matplotlib" in sys.modules:
         sys.modules["matplotlib"].use("Agg")
         importlib.import_module("matplotlib.pyplot")

@@ -12,6 +12,7 @@ import contextlib
 import json
 import math
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -30,6 +31,7 @@ _MIB = 2**20
 _TICK = 0.03  # between two looks at what no kernel limit covers
 _USERS = 1000
 _PROBE_SECONDS = 60
+_KILL_MILLISECONDS = 5000
 
 
 @dataclass(eq=False)
@@ -61,7 +63,7 @@ class Supervisor:
         self.control = control
         self.config, _ = control.receive()
         self.plan = self.config["plan"]
-        self.base = tempfile.mkdtemp(prefix="autograder-")
+        self.base = tempfile.mkdtemp(prefix=f"autograder-{os.getpid()}-")
         os.chmod(self.base, 0o711)
         forks = linux.SUPPORTED and hasattr(os, "pidfd_open") and self.config["fork"]
         self.once = not forks  # a fresh process for each worker, which becomes that worker
@@ -246,6 +248,9 @@ class Supervisor:
         """Clean up after a worker that is gone, then tell the grader."""
         if self.workers.pop(worker.id, None) is None:
             return
+        if "error" in report:
+            self._kill(worker, "signal")
+            _wait_for_end(worker)
         with contextlib.suppress(KeyError):  # asked to kill it before
             self.selector.unregister(worker.client)
         self._on_output(worker)
@@ -352,8 +357,6 @@ class Supervisor:
     def _on_link(self, worker: _Worker) -> None:
         try:
             message, _ = worker.link.receive()
-            self._kill(worker, "signal")
-            os.waitpid(worker.pid, 0)
             self._finish(worker, {"error": message["why"]})
         except Closed:  # its walls stand
             self.selector.unregister(worker.link)
@@ -409,7 +412,6 @@ class Supervisor:
         """End everything that was started, and leave nothing behind."""
         self._stop_server()  # process 1 of the sandbox: all workers end with it
         for worker in list(self.workers.values()):
-            self._kill(worker, "signal")
             self._finish(worker, {"error": "the sandbox was closed"})
         _remove(self.base)
 
@@ -467,6 +469,17 @@ PROBE_LIMITS = {
     "cpu_seconds": 10, "wall_seconds": 60, "memory_mib": 256, "processes": 16, "open_files": 64,
     "file_mib": 1, "scratch_mib": 1, "output_kib": 64,
 }  # fmt: skip
+
+
+def _wait_for_end(worker: _Worker) -> None:
+    """Wait for a killed worker whose server no longer does; it is a child of this process now."""
+    if worker.pidfd >= 0:
+        waiter = select.poll()
+        waiter.register(worker.pidfd, select.POLLIN)
+        waiter.poll(_KILL_MILLISECONDS)
+    if worker.pid:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(worker.pid, os.WNOHANG if worker.pidfd >= 0 else 0)
 
 
 def _remove(folder: str) -> None:
