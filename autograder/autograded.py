@@ -101,14 +101,21 @@ def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any
         if entry.get("exercise") == exercise["name"] and entry.get("kind") == "forbidden-call":
             where = f"line {entry['line']}: " if entry.get("line") else ""
             lines.append(f"not allowed here: {where}{plain(entry.get('detail') or '', 200)}")
-    for test in exercise["tests"]:
+    tests = exercise["tests"]
+    if tests and all(t["verdict"] == "not-implemented" for t in tests):
+        lines.append(f"[not-implemented] {plain(tests[0]['message'])} ({len(tests)} tests wait.)")
+        return "\n".join(lines)
+    told: set[str] = set()
+    for test in tests:
         title = plain(test.get("title") or test["name"], 300)
         earned = f"{points(test['points'])} of {points(test['max_points'])}"
         lines.append(f"[{test['verdict']}] {title} ({earned})")
-        for extra in (
-            test.get("message"),
-            test.get("link") and f"Read in the book: {test['link']}",
-        ):
+        message, link = test.get("message"), test.get("link")
+        if message and message in told:
+            lines.append("    The same as above.")
+            continue
+        told.add(message)
+        for extra in (message, link and f"Read in the book: {link}"):
             if extra:
                 for paragraph in plain(extra).split("\n"):
                     lines += textwrap.wrap(

@@ -15,6 +15,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from autograder.autograded import exercise_text
 from autograder.report import class_table, file_names, learner_text, student_pages, write_report
 from autograder.summary import PROTECTIONS
 
@@ -433,3 +434,32 @@ def test_pages_are_listed_for_sending(report: Path) -> None:
     pages = dict(student_pages(results, report))
     assert len(pages) == 4
     assert all(page.is_file() for page in pages.values())
+
+
+def _exercise(*tests: tuple[str, str, str | None]) -> dict:
+    rows = [
+        {"name": n, "title": n, "verdict": v, "points": 0.0, "max_points": 1.0, "message": m}
+        for n, v, m in tests
+    ]
+    return {"name": "layer_norm", "score": 0.0, "max_score": 2.0, "tests": rows}
+
+
+def test_a_message_is_read_once_and_then_referred_to():
+    text = exercise_text(
+        _exercise(("a", "wrong", "You did X."), ("b", "pass", None), ("c", "wrong", "You did X."))
+    )
+    assert text.splitlines()[1:] == [
+        "[wrong] a (0 of 1)",
+        "    You did X.",
+        "[pass] b (0 of 1)",
+        "[wrong] c (0 of 1)",
+        "    The same as above.",
+    ]
+
+
+def test_an_exercise_that_was_not_begun_takes_one_line():
+    waiting = ("not-implemented", "`layer_norm` is not implemented yet.")
+    text = exercise_text(_exercise(("a", *waiting), ("b", *waiting)))
+    assert text.splitlines()[1:] == [
+        "[not-implemented] `layer_norm` is not implemented yet. (2 tests wait.)"
+    ]
