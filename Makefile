@@ -41,7 +41,7 @@ soak: setup ## the long tests: fuzzing, faults, full experiments
 	$(python) -m pytest -m soak $(PYTEST_ARGS)
 
 book: setup ## build the site into _build/html; a warning is an error
-	$(python) -m jupyter_book build --warningiserror --keep-going --quiet .
+	"$(BIN)/jupyter-book" build --warningiserror --keep-going --quiet .
 
 serve: setup ## show the built site on localhost (PORT=8000)
 	@test -f _build/html/index.html || $(MAKE) book
@@ -63,7 +63,7 @@ exercises: setup ## generate exercises/ from solutions/
 	$(python) -m autograder release
 
 samples: setup ## generate the sample class
-	$(python) samples/make.py
+	$(python) -m samples.make
 
 bench: setup ## measure grading speed beside nbgrader's own
 	$(python) -m bench.grading

@@ -135,7 +135,8 @@ def install() -> None:
             if not bar and now - told < 10 and word != "Installing":
                 continue
             told = now
-            what = "unpacking and writing files" if word == "Installing" else f"{word} {rest}"
+            what = f"{word.lower()} {rest.partition(' (')[0]}"
+            what = "unpacking and writing files" if word == "Installing" else what
             text = f"  {now - started:4.0f} s  {packages:3d} packages  {what}"[:96]
             print(f"\r\033[K{text}" if bar else text, end="" if bar else "\n", flush=True)
     if bar:
