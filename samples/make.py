@@ -213,7 +213,7 @@ STUDENTS: dict[str, Student] = {
     ),
     "student07": Student(
         "x.std(...) + eps, as in an article's listing",
-        _mistake("layer_norm", "unbiased-variance", "eps-outside-root"),
+        _mistake("layer_norm", "unbiased-variance", "eps-outside-root", "no-upcast"),
         {**OWN_MODULE, "layer_norm": answers.ARTICLE},
     ),
     "student08": Student(
@@ -345,7 +345,7 @@ STUDENTS: dict[str, Student] = {
     ),
     "student34": Student(
         "returns objects that are equal to everything",
-        Expected(outcome="partial", exercises=("zero", "partial", "zero")),
+        Expected(outcome="zero", exercises=("zero", "zero", "zero")),
         {
             "layer_norm": answers.AGREES,
             "LayerNorm": answers.AGREES_CLASS,
