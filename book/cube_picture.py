@@ -1,4 +1,4 @@
-"""The picture of a (B, L, D) tensor as a box of cells, some of which share one mean and one variance."""
+"""The picture of a (B, L, D) tensor as a box of cells, some of which share mean and variance."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ B, L, D = 3, 4, 5
 DEPTH = (0.42, 0.36)  # how far one step along B moves right and up on the paper
 
 
-def draw(
-    title: str, colour: str, shares: Callable[[int, int, int], bool], note: str
-) -> Figure:
+def draw(title: str, colour: str, shares: Callable[[int, int, int], bool], note: str) -> Figure:
     """A figure of the box with one group of cells filled.
 
     Args:
@@ -55,5 +53,7 @@ def _cell(ax: Axes, b: int, row: int, d: int, colour: str | None) -> None:
         red, green, blue, _ = to_rgba(colour or "#b4b8bd")
         face = (red * shade, green * shade, blue * shade)
         ax.add_patch(
-            Polygon([_at(*corner) for corner in corners], facecolor=face, edgecolor="#f4f4f4", lw=0.8)
+            Polygon(
+                [_at(*corner) for corner in corners], facecolor=face, edgecolor="#f4f4f4", lw=0.8
+            )
         )

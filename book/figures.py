@@ -1,4 +1,4 @@
-"""One look for every figure of the book: the same colour for the same norm, light and dark readable.
+"""One look for every figure of the book: one colour per norm, readable in light and dark.
 
     fig, ax = figures.new(xlabel="input std", ylabel="output std")
     ax.plot(x, y, color=figures.COLOURS["LayerNorm"], label="LayerNorm")
@@ -62,6 +62,8 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 
+plt.rcParams.update(STYLE)  # for whatever a page adds to a figure later, such as its legend
+
 _number = itertools.count(1)
 
 
@@ -69,9 +71,8 @@ def new(
     width: float = 5.4, height: float = 3.3, *, xlabel: str = "", ylabel: str = "", title: str = ""
 ) -> tuple[Figure, Axes]:
     """An empty figure in the book's style, sizes in inches. Wider than 5.4 is small on a phone."""
-    with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(width, height))
-        ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    fig, ax = plt.subplots(figsize=(width, height))
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     return fig, ax
 
 
@@ -79,7 +80,7 @@ def show(*figures: Figure, alt: str | list[str], caption: str = "") -> None:
     """Writes figures into the page, side by side where there is room.
 
     Args:
-        figures: one or more figures made by `new` or inside `plt.rc_context(STYLE)`.
+        figures: one or more figures, of `new` or of matplotlib itself.
         alt: for each figure the sentence it would say to someone who cannot see it.
         caption: optional text under the figures.
     """
@@ -101,7 +102,7 @@ def _svg(fig: Figure, alt: str) -> str:
     """The figure as an inline SVG whose ids cannot clash with those of another figure."""
     prefix = f"fig{next(_number)}-" + hashlib.sha256(alt.encode()).hexdigest()[:6] + "-"
     buffer = io.StringIO()
-    with plt.rc_context({**STYLE, "svg.hashsalt": alt}):
+    with plt.rc_context({"svg.hashsalt": alt}):
         # No date and no version: the same figure gives the same text.
         fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(fig)

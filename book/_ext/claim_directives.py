@@ -1,4 +1,4 @@
-"""Shows claims of the ledger: `{claim}` a card, `{taught}` small marks, `{claims-table}` all of them.
+"""Shows claims of the ledger: `{claim}` a card, `{taught}` marks, `{claims-table}` all of them.
 
     ```{claim} C144
     ```
@@ -23,7 +23,7 @@ def find(env, ident: str) -> ledger.Claim:
     """The claim `ident`.
 
     Raises:
-        ledger.LedgerError: no page may show it, because it is unknown, planned or of another chapter.
+        ledger.LedgerError: this page may not show it: unknown, planned, or of another chapter.
     """
     env.note_dependency(str(ledger_path(env)))
     book = env.course_ledger
@@ -108,7 +108,9 @@ class ClaimsTable(SphinxDirective):
         self.env.note_dependency(str(ledger_path(self.env)))
         book = self.env.course_ledger
         done, total = len(book.claims), len(ledger.ALL_IDS)
-        count = f"{done} of {total} claims are on a page so far; the others belong to later chapters."
+        count = (
+            f"{done} of {total} claims are on a page so far; the others belong to later chapters."
+        )
         out: list[nodes.Node] = [nodes.paragraph(count, count)]
         for key, chapter in book.chapters.items():
             claims = [claim for claim in book.claims.values() if claim.chapter == key]
@@ -124,7 +126,9 @@ class ClaimsTable(SphinxDirective):
         for width in (38, 14, 48):
             group += nodes.colspec(colwidth=width)
         head = nodes.thead()
-        head += self.row([[nodes.paragraph(text, text)] for text in ("Claim", "Verdict", "Correct")])
+        head += self.row(
+            [[nodes.paragraph(text, text)] for text in ("Claim", "Verdict", "Correct")]
+        )
         body = nodes.tbody()
         for claim in sorted(claims, key=lambda claim: claim.id):
             body += self.claim_row(claim)

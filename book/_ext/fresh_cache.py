@@ -1,8 +1,8 @@
 """Executes a page again when code that it imports has changed.
 
 The execution cache compares only the code cells of a page. A page also depends on the reference
-solutions, on the shared experiments and figures, and on the versions of Python and torch. So the
-cache lies in a folder whose name is a hash of all of these.
+solutions, on the shared experiments and figures, on recorded results, and on the versions of Python
+and torch. So the cache lies in a folder whose name is a hash of all of these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def cache_key(root: Path) -> str:
 
 
 def choose_cache(app: Sphinx, config: Config) -> None:
-    """Sets the cache folder, and one thread per kernel: fewer threads, and the same sums anywhere."""
+    """Sets the cache folder, and one thread per kernel, so that sums come out alike anywhere."""
     folder = Path(app.outdir).parent / ".jupyter_cache" / cache_key(Path(app.srcdir))
     config.nb_execution_cache_path = str(folder)
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -1,8 +1,8 @@
 """Reads `book/claims.yml`, the ledger of claims, and checks it. Knows nothing of Sphinx.
 
-The file has three parts: `chapters` (key to page and title), `claims` (the rows that pages carry so
-far) and `planned` (chapter key to the ids that a later chapter will carry). Together they hold every
-id exactly once: C001 to C183, and N01 to N26.
+The file has three parts: `chapters` (key to page and title), `claims` (the rows that pages carry
+so far) and `planned` (chapter key to the ids that a later chapter will carry). Together they hold
+every id exactly once: C001 to C183, and N01 to N26.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def load(path: Path) -> Ledger:
     """Reads and checks the ledger.
 
     Raises:
-        LedgerError: an unknown or missing id, verdict, chapter or field, or an id that occurs twice.
+        LedgerError: an unknown or missing id, verdict, chapter or field, or an id found twice.
     """
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     chapters = data["chapters"]
@@ -87,7 +87,16 @@ def _claim(row: dict, chapters: dict) -> Claim:
     ident = row.get("id", "?")
     if ident not in ALL_IDS:
         raise LedgerError(f"unknown claim id {ident}")
-    unknown = set(row) - {"id", "chapter", "claim", "verdict", "correct", "sources", "anchor", "test"}
+    unknown = set(row) - {
+        "id",
+        "chapter",
+        "claim",
+        "verdict",
+        "correct",
+        "sources",
+        "anchor",
+        "test",
+    }
     if unknown:
         raise LedgerError(f"claim {ident} has unknown fields: {', '.join(sorted(unknown))}")
     for field in ("chapter", "claim", "verdict", "anchor"):

@@ -1,8 +1,8 @@
 """Keeps the built site free of other servers: MathJax is copied into it from an installed package.
 
-Sphinx would load MathJax from a content delivery network. The package `sphinx-mathjax-offline` holds
-the same files (MathJax 3.2.2, Apache License 2.0); of its 24 MB the book needs one script and its
-fonts, about 1.5 MB.
+Sphinx would load MathJax from a content delivery network. The package `sphinx-mathjax-offline`
+holds the same files (MathJax 3.2.2, Apache License 2.0); of its 24 MB the book needs one script and
+its fonts, about 1.5 MB.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    # Jupyter Book always sets this value; the extension that reads it (comments from other servers) is
-    # left out, and Sphinx would warn about an unknown value.
+    # Jupyter Book always sets this value; the extension that reads it (comments from other servers)
+    # is left out, and Sphinx would warn about an unknown value.
     app.add_config_value("comments_config", {}, "")
     app.connect("config-inited", use_local_mathjax)
     app.connect("build-finished", copy_mathjax)

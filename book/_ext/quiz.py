@@ -1,7 +1,7 @@
 """The directive `{quiz}`: a multiple-choice question answered in the page, without any script.
 
-The body is the question, then one list item per answer. `[x]` marks the right one, `[ ]` a wrong one;
-the text after `::` is shown when that answer is chosen.
+The body is the question, then one list item per answer. `[x]` marks the right one, `[ ]` a wrong
+one; the text after `::` is shown when that answer is chosen.
 
     ```{quiz}
     How many means does LayerNorm compute for x of shape (4, 10, 8)?
@@ -9,8 +9,8 @@ the text after `::` is shown when that answer is chosen.
     - [x] 40 :: One per token, 4 times 10.
     ```
 
-Radio buttons and CSS do the rest, so it works from a file, with the keyboard and with a screen reader
-(the reply has the role "status", which is read out when it appears).
+Radio buttons and CSS do the rest, so it works from a file, with the keyboard and with a screen
+reader (the reply has the role "status", which is read out when it appears).
 """
 
 from __future__ import annotations
@@ -37,17 +37,25 @@ class Quiz(SphinxDirective):
             raise self.error("quiz: exactly one answer must be marked [x]")
         group = f"quiz-{self.env.new_serialno('quiz')}"
         out = [raw('<fieldset class="quiz"><legend>')]
-        out += self.inline(question) + [raw("</legend>")]
+        out += [*self.inline(question), raw("</legend>")]
         for number, (right, answer, reply) in enumerate(answers):
             if not reply:
                 raise self.error(f"quiz: answer {number + 1} has no reply after '::'")
             mark, word = ("right", "Right.") if right else ("wrong", "No.")
             ident = f"{group}-{number}"
-            out.append(raw(f'<div class="quiz-answer"><input type="radio" name="{group}" '
-                           f'id="{ident}"><label for="{ident}">'))
+            out.append(
+                raw(
+                    f'<div class="quiz-answer"><input type="radio" name="{group}" '
+                    f'id="{ident}"><label for="{ident}">'
+                )
+            )
             out += self.inline(answer)
-            out.append(raw(f'</label><p class="quiz-reply quiz-{mark}" role="status">'
-                           f"<strong>{word}</strong> "))
+            out.append(
+                raw(
+                    f'</label><p class="quiz-reply quiz-{mark}" role="status">'
+                    f"<strong>{word}</strong> "
+                )
+            )
             out += [*self.inline(reply), raw("</p></div>")]
         out.append(raw("</fieldset>"))
         return out

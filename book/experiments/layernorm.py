@@ -40,14 +40,14 @@ def residual_stream(
 
 
 def layer_norm_in_own_dtype(x: Tensor) -> Tensor:
-    """LayerNorm of (..., D) with every step in the dtype of x: what half precision does not forgive."""
+    """LayerNorm of (..., D), every step in the dtype of x: what half precision does not forgive."""
     centred = x - x.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
 
 
 @cache
 def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """scikit-learn's 8 x 8 digits: 1400 training images (1400, 64), labels, 397 test images, labels."""
+    """scikit-learn's 8 x 8 digits: training images (1400, 64), labels, test images, labels."""
     data = load_digits()
     x = torch.tensor(data.data, dtype=torch.float32) / 16
     y = torch.tensor(data.target)
@@ -57,7 +57,7 @@ def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 class StoppedLayerNorm(nn.Module):
-    """LayerNorm whose forward pass is right, but whose backward pass may treat statistics as constants."""
+    """LayerNorm, right in the forward pass, that may stop the gradients of its statistics."""
 
     def __init__(self, width: int, stop_mean: bool, stop_var: bool) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def mlp(norm: str, layers: int, width: int = 64) -> nn.Sequential:
 
 
 class Block(nn.Module):
-    """The feed-forward half of a Transformer block: x + linear(relu(linear(norm(x)))), He weights."""
+    """Half a Transformer block: x + linear(relu(linear(norm(x)))), with He weights."""
 
     def __init__(self, norm: str, width: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ def train(
     """Trains `mlp` or `residual_mlp` on the digits: SGD, momentum 0.9, batches of 64.
 
     Returns:
-        the model in evaluation mode, and the mean training loss of every epoch (may be NaN).
+        the model in evaluation mode, and the mean loss of every epoch, up to the first NaN.
     """
     torch.manual_seed(seed)
     x, y, _, _ = digits()
@@ -138,11 +138,13 @@ def train(
             optimizer.step()
             total += loss.item()
         losses.append(total / len(batches))
+        if losses[-1] != losses[-1]:  # NaN does not come back
+            break
     return model.eval(), losses
 
 
 def contrast_accuracy(norm: str, contrasts: list[float], seed: int = 0) -> list[float]:
-    """Test accuracy of a 3-layer mlp when the pixels of the test images are multiplied by a factor."""
+    """Test accuracy of a 3-layer mlp when the test images are multiplied by a factor."""
     model, _ = train(norm, layers=3, lr=0.03, epochs=15, seed=seed)
     _, _, x, y = digits()
     with torch.no_grad():
