@@ -216,11 +216,14 @@ def _read_bytes(path: Path) -> bytes:
         raise Unreadable(
             f"the file cannot be opened ({why}): hand in the notebook itself"
         ) from None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("not a plain file: hand in the notebook itself")
-        data = b"" if status.st_size > MAX_BYTES else file.read(MAX_BYTES + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = b"" if status.st_size > MAX_BYTES else file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
     size = max(status.st_size, len(data))
     if size > MAX_BYTES:
         raise Unreadable(
@@ -280,7 +283,8 @@ def _parse(text: str) -> Any:
             raise Unreadable(
                 "holds Git conflict marks: resolve them, save and hand in again"
             ) from None
-        if text[:1] == "{" and error.pos >= len(text) - 1:
+        cut = error.pos >= len(text) - 1 or error.msg.startswith("Unterminated")
+        if text[:1] == "{" and cut:
             raise Unreadable(
                 "the file stops in the middle: save the notebook and hand it in again"
             ) from None

@@ -147,7 +147,8 @@ MUST_FIND = {
     "base class": "class LayerNorm(nn.LayerNorm):\n    pass\n",
     "base of a base": "class Base(nn.LayerNorm):\n    pass\nclass LayerNorm(Base):\n    pass\n",
     "imported base": "from torch.nn import LayerNorm as L\nclass LayerNorm(L):\n    pass\n",
-    "base with the same name": "from torch.nn import LayerNorm\nclass LayerNorm(LayerNorm):\n    pass\n",
+    "base with the same name": "from torch.nn import LayerNorm\n"
+    "class LayerNorm(LayerNorm):\n    pass\n",
     "class is alias": "LayerNorm = nn.LayerNorm\n",
     "member": "class LayerNorm(nn.Module):\n    def __init__(self, d, eps=1e-5):\n"
     "        super().__init__()\n        self.inner = nn.LayerNorm(d, eps)\n",
@@ -207,19 +208,21 @@ MUST_NOT_FIND = {
     "y = reference(x, (8,))\n",
     "imported, then written": "from torch.nn.functional import layer_norm\n" + OWN,
     "alias, then written": F + "layer_norm = F.layer_norm\n" + OWN,
-    "class alias, then written": "LayerNorm = nn.LayerNorm\nclass LayerNorm(nn.Module):\n    pass\n",
-    "nn.Module as base": "class LayerNorm(nn.Module):\n    def forward(self, x):\n        return x\n",
+    "class alias, then written": "LayerNorm = nn.LayerNorm\n"
+    "class LayerNorm(nn.Module):\n    pass\n",
+    "nn.Module as base": "class LayerNorm(nn.Module):\n"
+    "    def forward(self, x):\n        return x\n",
     "own function of the same name inside": body(
         "def layer_norm(y):\n    return y\nreturn layer_norm(x)"
     ),
-    "the graded name used by the class": OWN
-    + "class LayerNorm(nn.Module):\n    def forward(self, x):\n        return layer_norm(x, 1, 0, 1)\n",
+    "the graded name used by the class": OWN + "class LayerNorm(nn.Module):\n"
+    "    def forward(self, x):\n        return layer_norm(x, 1, 0, 1)\n",
     "own F": body("return F.layer_norm(x)", "class F:\n    def layer_norm(x):\n        return x\n"),
     "own nn": body(
         "return nn.LayerNorm(x)", "class nn:\n    def LayerNorm(x):\n        return x\n"
     ),
     "own torch": body("return torch.layer_norm(x)", "class torch:\n    pass\n"),
-    "parameter called F": "import torch.nn.functional as F\ndef layer_norm(x, F):\n    return F.layer_norm(x)\n",
+    "parameter called F": F + "def layer_norm(x, F):\n    return F.layer_norm(x)\n",
     "comment and docstring": body('"""Like F.layer_norm(x)."""\n# F.layer_norm(x)\nreturn x'),
     "string": body("name = 'F.layer_norm'\nreturn x"),
     "annotation": F
