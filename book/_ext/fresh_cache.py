@@ -16,11 +16,16 @@ from pathlib import Path
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-DEPENDENCIES = ("book/*.py", "book/experiments/*.py", "solutions/*/*.py")
+DEPENDENCIES = (
+    "book/*.py",
+    "book/experiments/*.py",
+    "solutions/*/*.py",
+    "bench/results/*.json",
+)
 
 
 def cache_key(root: Path) -> str:
-    """A short hash of all code that pages import, and of the versions that decide their numbers."""
+    """A short hash of all code and data that pages read, and of versions that decide their numbers."""
     digest = hashlib.sha256()
     for package in ("torch", "numpy", "matplotlib"):
         digest.update(f"{package} {version(package)}\n".encode())
