@@ -9,7 +9,7 @@ a text made at run time, getattr with a name that is not known) is "suspicious",
 import ast
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -39,6 +39,10 @@ class Finding:
     source_line: str
     kind: Literal["forbidden-call", "suspicious"] = "forbidden-call"
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.cell_index, self.line
+
 
 def find(
     cells: Sequence[Cell], graded_names: Iterable[str], patterns: Mapping[str, Sequence[str]]
@@ -60,11 +64,31 @@ def find(
     for position, tree in enumerate(trees):
         if tree is not None:
             walker.run(position, tree)
-    findings: list[Finding] = []
+    found: dict[str, list[Finding]] = {}
     for name in graded_names:
         if patterns.get(name):
-            findings += _Search(name, patterns[name], cells, walker, methods).run()
-    return findings
+            search = _Search(name, patterns[name], cells, walker, methods)
+            found[name] = _without_earlier(search, found)
+    return [finding for findings in found.values() for finding in findings[:MAX_FINDINGS]]
+
+
+def _without_earlier(search: "_Search", found: Mapping[str, list[Finding]]) -> list[Finding]:
+    """What an exercise reaches, save through an earlier one that is charged for the same call.
+
+    A later exercise may build on an earlier one, and its credit does not depend on it. The other
+    way round does not hold: it would let the cheapest exercise carry the calls of all.
+    """
+    charged = {
+        name: {f.place for f in findings if f.kind == "forbidden-call"}
+        for name, findings in found.items()
+    }
+    stop = {name for name, places in charged.items() if places}
+    every = search.run()
+    if not every or not stop:
+        return every
+    own = set(search.run(stop))
+    places = set().union(*charged.values(), search.by_name)
+    return [f for f in every if f in own or f.place not in places]
 
 
 class _Search:
@@ -81,18 +105,28 @@ class _Search:
         self.name, self.cells, self.walker, self.methods = name, cells, walker, methods
         self.matches = _matcher(tuple(patterns))
         self.findings: set[Finding] = set()
+        self.stop: Set[str] = frozenset()
+        self.by_name: set[tuple[int, int]] = set()  # places where a name in `stop` is called
 
-    def run(self) -> list[Finding]:
-        value = self.walker.module.names.get(self.name, UNKNOWN)
+    def run(self, stop: Set[str] = frozenset()) -> list[Finding]:
+        """Everything it reaches, but not through the graded names in `stop`."""
+        self.findings, self.stop = set(), stop - {self.name}
+        names = self.walker.module.names
+        value = names.get(self.name, UNKNOWN)
         if value:
             node, cell = self.walker.module.bound_at[self.name]
+            beyond = frozenset(a for name in self.stop for a in names.get(name, UNKNOWN))
             self.used(value, node, cell)
-            self.walker.reach(value, self.used, self.doubt)
+            self.walker.reach(value, self.used, self.doubt, beyond)
         for statement, cell in self.walker.lost[:3]:
             self.doubt("too deeply nested or too long to check", statement, cell)
         return sorted(self.findings)[:MAX_FINDINGS]
 
     def used(self, value: Value, node: ast.AST, cell: int) -> None:
+        named = node.id if isinstance(node, ast.Name) and node.id in self.stop else None
+        if named is not None and value == self.walker.module.names.get(named):
+            self.by_name.add((self.cells[cell].index, node.lineno))
+            return
         for path in paths(value):
             if path == "<unknown>":
                 path = self.method(node)

@@ -34,10 +34,11 @@ class Walker(Expressions):
             except (RecursionError, TooMuch):
                 self.lost.append((statement, cell))
 
-    def reach(self, value: Value, used: Used, doubt: Doubt) -> None:
-        """Report what is used by all code that `value` leads to."""
+    def reach(self, value: Value, used: Used, doubt: Doubt, stop: Value = UNKNOWN) -> None:
+        """Report what is used by all code that `value` leads to, code in `stop` left out."""
         self.used, self.doubt = used, doubt
-        self.seen, self.queue, self.steps = set(), [], 0
+        self.seen = {atom for atom in stop if isinstance(atom, Code)}
+        self.queue, self.steps = [], 0
         self.enqueue(value)
         while self.queue:
             code = self.queue.pop()

@@ -363,3 +363,50 @@ def test_hostile_code_ends_quickly_and_does_not_hide_a_call_beside_it(source):
 def test_what_is_too_nested_to_follow_is_for_review():
     found = search("x = 1" + "+1" * 900 + "\n" + OWN)
     assert {f.kind for f in found} <= {"suspicious"}
+
+
+MODULE = """
+class LayerNorm(nn.Module):
+    def forward(self, x):
+        return layer_norm(x, self.weight, self.bias, self.eps)
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        body("return F.layer_norm(x, (8,))"),
+        F + "def helper(x):\n    return F.layer_norm(x, (8,))\n" + body("return helper(x)"),
+        F + "layer_norm = F.layer_norm\n",
+        "from torch.nn.functional import layer_norm\n",
+    ],
+)
+def test_a_later_exercise_is_not_charged_for_an_earlier_one_it_builds_on(first):
+    assert [f.exercise for f in search(first, MODULE)] == ["layer_norm"]
+    direct = MODULE.replace("layer_norm(x,", "nn.functional.layer_norm(x,")
+    assert [f.exercise for f in search(first, direct)] == ["layer_norm", "LayerNorm"]
+
+
+def test_an_earlier_exercise_is_charged_for_what_it_reaches_through_a_later_one():
+    later = F + "class LayerNorm:\n    run = staticmethod(F.layer_norm)\n"
+    found = search(later, body("return LayerNorm.run(x)", ""))
+    assert {f.exercise for f in found} == {"layer_norm", "LayerNorm"}
+
+
+def test_an_earlier_exercise_cannot_hide_what_only_the_later_one_may_not_call():
+    patterns = {**PATTERNS, "LayerNorm": ["torch.autograd.grad"]}
+    first = body(
+        "if eps is None:\n    return torch.autograd.grad(x, weight)\nreturn F.layer_norm(x)"
+    )
+    found = search(first, MODULE, patterns=patterns)
+    assert [(f.exercise, f.detail) for f in found] == [
+        ("layer_norm", "F.layer_norm"),
+        ("LayerNorm", "torch.autograd.grad"),
+    ]
+
+
+def test_a_helper_that_two_exercises_call_is_charged_to_both():
+    helper = F + "def helper(x):\n    return F.layer_norm(x, (8,))\n"
+    module = "class LayerNorm:\n    def forward(self, x):\n        return helper(x)\n"
+    found = search(helper, body("return helper(x)", ""), module)
+    assert [f.exercise for f in found] == ["layer_norm", "LayerNorm"]
