@@ -14,7 +14,7 @@ from typing import Any
 from autograder import suite as suites
 from autograder.compare import Mismatch, recording
 from autograder.student import Student
-from autograder.verdict import LearnerError, Verdict
+from autograder.verdict import LearnerError, Verdict, explain_error
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def grade(
                 known = suite.recognise(test, seed, error.index, error.got)
                 named = known.name if known else None
         except LearnerError as error:
-            verdict, message = Verdict.ERROR, error.kind
+            outcome = explain_error(error, None)
+            verdict, message = outcome.verdict, outcome.message or ""
         except AssertionError as error:
             verdict, message = Verdict.WRONG, str(error)
         points = test.points if verdict == Verdict.PASS else 0.0

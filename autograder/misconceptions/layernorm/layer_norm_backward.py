@@ -1,7 +1,8 @@
 """Wrong versions of `layer_norm_backward(grad_out, x, weight, eps)`.
 
 grad_out and x are (..., D), weight is (D,); the result is (grad_x, grad_weight, grad_bias) of
-shapes (..., D), (D,), (D,).
+shapes (..., D), (D,), (D,). Here: the formulas. `layer_norm_backward_statistics` holds mistakes in
+x_hat, in dtypes and in memory.
 """
 
 from __future__ import annotations
@@ -16,36 +17,31 @@ PAGE = "layernorm.html#"
 misconception = partial(declare, exercise="layer_norm_backward")
 
 
-def _up(*tensors: torch.Tensor) -> list[torch.Tensor]:
+def up(*tensors: torch.Tensor) -> list[torch.Tensor]:
     half = (torch.float16, torch.bfloat16)
     return [t.float() if t.dtype in half else t for t in tensors]
 
 
-def _x_hat(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+def normalized(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """The normalized x (..., D) and rstd (..., 1)."""
     rstd = torch.rsqrt(x.var(-1, keepdim=True, unbiased=False) + eps)
     return (x - x.mean(-1, keepdim=True)) * rstd, rstd
 
 
-def _unbiased(x: torch.Tensor) -> torch.Tensor:
-    """`x.var(-1, keepdim=True)`, but without torch's warning at D = 1 (the result is NaN too)."""
-    return (x - _mean(x)).square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
-
-
-def _mean(t: torch.Tensor) -> torch.Tensor:
+def mean(t: torch.Tensor) -> torch.Tensor:
     return t.mean(-1, keepdim=True)
 
 
-def _rows(t: torch.Tensor) -> torch.Tensor:
+def sum_rows(t: torch.Tensor) -> torch.Tensor:
     """Sum over all leading axes: (..., D) -> (D,)."""
     return t.reshape(-1, t.shape[-1]).sum(0)
 
 
-def _grad_x(g_hat: torch.Tensor, x_hat: torch.Tensor, rstd: torch.Tensor) -> torch.Tensor:
-    return rstd * (g_hat - _mean(g_hat) - x_hat * _mean(g_hat * x_hat))
+def grad_x_of(g_hat: torch.Tensor, x_hat: torch.Tensor, rstd: torch.Tensor) -> torch.Tensor:
+    return rstd * (g_hat - mean(g_hat) - x_hat * mean(g_hat * x_hat))
 
 
-def _result(x, weight, grad_x, grad_weight, grad_bias):
+def result(x, weight, grad_x, grad_weight, grad_bias):
     return grad_x.to(x.dtype), grad_weight.to(weight.dtype), grad_bias.to(weight.dtype)
 
 
@@ -56,10 +52,10 @@ def _wrong_grad_x(formula):
     """An implementation whose grad_x is `formula(g, w, x_hat, rstd)`; the rest is right."""
 
     def layer_norm_backward(grad_out, x, weight, eps):
-        g, h, w = _up(grad_out, x, weight)
-        x_hat, rstd = _x_hat(h, eps)
+        g, h, w = up(grad_out, x, weight)
+        x_hat, rstd = normalized(h, eps)
         grad_x = formula(g, w, x_hat, rstd)
-        return _result(x, weight, grad_x, _rows(g * x_hat), _rows(g))
+        return result(x, weight, grad_x, sum_rows(g * x_hat), sum_rows(g))
 
     return layer_norm_backward
 
@@ -72,7 +68,7 @@ def _wrong_grad_x(formula):
 @_wrong_grad_x
 def mean_term_missing(g, w, x_hat, rstd):
     g_hat = g * w
-    return rstd * (g_hat - x_hat * _mean(g_hat * x_hat))
+    return rstd * (g_hat - x_hat * mean(g_hat * x_hat))
 
 
 @misconception(
@@ -84,7 +80,7 @@ def mean_term_missing(g, w, x_hat, rstd):
 @_wrong_grad_x
 def x_hat_term_missing(g, w, x_hat, rstd):
     g_hat = g * w
-    return rstd * (g_hat - _mean(g_hat))
+    return rstd * (g_hat - mean(g_hat))
 
 
 @misconception(parts=("mean-term-missing", "x-hat-term-missing"))
@@ -101,7 +97,7 @@ def both_terms_missing(g, w, x_hat, rstd):
 @_wrong_grad_x
 def terms_added(g, w, x_hat, rstd):
     g_hat = g * w
-    return rstd * (g_hat + _mean(g_hat) + x_hat * _mean(g_hat * x_hat))
+    return rstd * (g_hat + mean(g_hat) + x_hat * mean(g_hat * x_hat))
 
 
 @misconception(
@@ -112,7 +108,7 @@ def terms_added(g, w, x_hat, rstd):
 )
 @_wrong_grad_x
 def weight_missing(g, w, x_hat, rstd):
-    return _grad_x(g, x_hat, rstd)
+    return grad_x_of(g, x_hat, rstd)
 
 
 @misconception(parts=("mean-term-missing", "x-hat-term-missing", "weight-missing-in-grad-x"))
@@ -129,13 +125,13 @@ def only_rstd_left(g, w, x_hat, rstd):
 )
 @_wrong_grad_x
 def weight_after_the_means(g, w, x_hat, rstd):
-    return w * _grad_x(g, x_hat, rstd)
+    return w * grad_x_of(g, x_hat, rstd)
 
 
 @misconception(name="weight-after-the-means")
 @_wrong_grad_x
 def weight_on_the_first_term_only(g, w, x_hat, rstd):
-    return rstd * (g * w - _mean(g) - x_hat * _mean(g * x_hat))
+    return rstd * (g * w - mean(g) - x_hat * mean(g * x_hat))
 
 
 @misconception(
@@ -146,7 +142,7 @@ def weight_on_the_first_term_only(g, w, x_hat, rstd):
 )
 @_wrong_grad_x
 def rstd_missing(g, w, x_hat, rstd):
-    return _grad_x(g * w, x_hat, torch.ones_like(rstd))
+    return grad_x_of(g * w, x_hat, torch.ones_like(rstd))
 
 
 @misconception(
@@ -156,7 +152,7 @@ def rstd_missing(g, w, x_hat, rstd):
 )
 @_wrong_grad_x
 def multiplied_by_std(g, w, x_hat, rstd):
-    return _grad_x(g * w, x_hat, 1 / rstd)
+    return grad_x_of(g * w, x_hat, 1 / rstd)
 
 
 @misconception(
@@ -181,7 +177,7 @@ def sum_instead_of_mean(g, w, x_hat, rstd):
 def means_divided_by_d_minus_1(g, w, x_hat, rstd):
     g_hat = g * w
     scale = g.shape[-1] / max(g.shape[-1] - 1, 1)
-    return rstd * (g_hat - scale * _mean(g_hat) - scale * x_hat * _mean(g_hat * x_hat))
+    return rstd * (g_hat - scale * mean(g_hat) - scale * x_hat * mean(g_hat * x_hat))
 
 
 @misconception(
@@ -217,9 +213,9 @@ def _wrong_sums(formula):
     """An implementation whose (grad_weight, grad_bias) is `formula(g, w, x, x_hat)`."""
 
     def layer_norm_backward(grad_out, x, weight, eps):
-        g, h, w = _up(grad_out, x, weight)
-        x_hat, rstd = _x_hat(h, eps)
-        return _result(x, weight, _grad_x(g * w, x_hat, rstd), *formula(g, w, h, x_hat))
+        g, h, w = up(grad_out, x, weight)
+        x_hat, rstd = normalized(h, eps)
+        return result(x, weight, grad_x_of(g * w, x_hat, rstd), *formula(g, w, h, x_hat))
 
     return layer_norm_backward
 
@@ -232,7 +228,7 @@ def _wrong_sums(formula):
 )
 @_wrong_sums
 def grad_weight_without_x_hat(g, w, x, x_hat):
-    return _rows(g), _rows(g)
+    return sum_rows(g), sum_rows(g)
 
 
 @misconception(
@@ -242,7 +238,7 @@ def grad_weight_without_x_hat(g, w, x, x_hat):
 )
 @_wrong_sums
 def grad_weight_with_x(g, w, x, x_hat):
-    return _rows(g * x), _rows(g)
+    return sum_rows(g * x), sum_rows(g)
 
 
 @misconception(
@@ -253,7 +249,7 @@ def grad_weight_with_x(g, w, x, x_hat):
 )
 @_wrong_sums
 def grad_weight_with_centered_x(g, w, x, x_hat):
-    return _rows(g * (x - _mean(x))), _rows(g)
+    return sum_rows(g * (x - mean(x))), sum_rows(g)
 
 
 @misconception(
@@ -263,7 +259,7 @@ def grad_weight_with_centered_x(g, w, x, x_hat):
 )
 @_wrong_sums
 def grad_weight_with_g_hat(g, w, x, x_hat):
-    return _rows(g * w * x_hat), _rows(g)
+    return sum_rows(g * w * x_hat), sum_rows(g)
 
 
 @misconception(
@@ -274,13 +270,13 @@ def grad_weight_with_g_hat(g, w, x, x_hat):
 )
 @_wrong_sums
 def grad_bias_with_weight(g, w, x, x_hat):
-    return _rows(g * x_hat), _rows(g * w)
+    return sum_rows(g * x_hat), sum_rows(g * w)
 
 
 @misconception(parts=("grad-weight-with-g-hat", "grad-bias-with-weight"))
 @_wrong_sums
 def both_sums_of_g_hat(g, w, x, x_hat):
-    return _rows(g * w * x_hat), _rows(g * w)
+    return sum_rows(g * w * x_hat), sum_rows(g * w)
 
 
 @misconception(
@@ -291,7 +287,7 @@ def both_sums_of_g_hat(g, w, x, x_hat):
 )
 @_wrong_sums
 def swapped(g, w, x, x_hat):
-    return _rows(g), _rows(g * x_hat)
+    return sum_rows(g), sum_rows(g * x_hat)
 
 
 @misconception(
@@ -308,7 +304,7 @@ def not_summed(g, w, x, x_hat):
 @misconception(name="not-summed-over-rows")
 @_wrong_sums
 def not_summed_but_bias(g, w, x, x_hat):
-    return g * x_hat, _rows(g)
+    return g * x_hat, sum_rows(g)
 
 
 @misconception(
@@ -342,132 +338,3 @@ def summed_over_first_axis(g, w, x, x_hat):
 def mean_over_rows(g, w, x, x_hat):
     dims = tuple(range(g.dim() - 1))
     return ((g * x_hat).mean(dims), g.mean(dims)) if dims else (g * x_hat, g)
-
-
-# -- x_hat and rstd computed wrong ----------------------------------------------------------------
-
-
-def _wrong_statistics(rstd_of):
-    """An implementation with another rstd, `rstd_of(x, eps)`; the rest is right."""
-
-    def layer_norm_backward(grad_out, x, weight, eps):
-        g, h, w = _up(grad_out, x, weight)
-        rstd = rstd_of(h, eps)
-        x_hat = (h - _mean(h)) * rstd
-        return _result(x, weight, _grad_x(g * w, x_hat, rstd), _rows(g * x_hat), _rows(g))
-
-    return layer_norm_backward
-
-
-@misconception(
-    name="unbiased-variance",
-    message="You divided the squared deviations by D - 1 (torch's default for var and std); "
-    "layer norm divides by D.",
-    link=PAGE + "biased-variance",
-)
-@_wrong_statistics
-def unbiased_variance(x, eps):
-    return torch.rsqrt(_unbiased(x) + eps)
-
-
-@misconception(
-    name="eps-outside-root",
-    message="You added eps to the standard deviation, outside the root; it belongs under the "
-    "root: sqrt(var + eps).",
-    link=PAGE + "eps-inside",
-)
-@_wrong_statistics
-def eps_outside_root(x, eps):
-    return 1 / (x.std(-1, keepdim=True, unbiased=False) + eps)
-
-
-@misconception(parts=("unbiased-variance", "eps-outside-root"))
-@_wrong_statistics
-def std_plus_eps(x, eps):
-    return 1 / (torch.sqrt(_unbiased(x)) + eps)
-
-
-@misconception(
-    name="eps-forgotten",
-    message="You left eps out; the forward pass divides by sqrt(var + eps), and so must this.",
-    link=PAGE + "eps-inside",
-)
-@_wrong_statistics
-def eps_forgotten(x, eps):
-    return torch.rsqrt(x.var(-1, keepdim=True, unbiased=False))
-
-
-@misconception(
-    name="eps-hard-coded",
-    message="You used a fixed eps of 1e-5; use the argument eps.",
-    link=PAGE + "eps-inside",
-)
-@_wrong_statistics
-def eps_hard_coded(x, eps):
-    return torch.rsqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)
-
-
-@misconception(
-    name="one-pass-variance",
-    message="You computed the variance as E[x²] - E[x]², which loses all its digits when the "
-    "mean is large; subtract the mean first, then square.",
-    link=PAGE + "one-pass-variance",
-)
-@_wrong_statistics
-def one_pass_variance(x, eps):
-    return torch.rsqrt(_mean(x**2) - _mean(x) ** 2 + eps)
-
-
-# -- dtypes and memory ------------------------------------------------------------------------
-
-
-@misconception(
-    name="no-upcast",
-    message="You computed in half precision, where the sums lose their digits; widen to float32"
-    " first and cast back last.",
-    link=PAGE + "dtype-and-upcast",
-)
-def no_upcast(grad_out, x, weight, eps):
-    g_hat = grad_out * weight
-    x_hat, rstd = _x_hat(x, eps)
-    grad_weight = _rows(grad_out * x_hat)
-    return _result(x, weight, _grad_x(g_hat, x_hat, rstd), grad_weight, _rows(grad_out))
-
-
-@misconception(
-    name="results-left-wide",
-    message="You returned the wider dtype that you computed in; grad_x has the dtype of x, the "
-    "other two that of weight.",
-    link=PAGE + "dtype-and-upcast",
-)
-def results_left_wide(grad_out, x, weight, eps):
-    g, h, w = _up(grad_out, x, weight)
-    x_hat, rstd = _x_hat(h, eps)
-    return _grad_x(g * w, x_hat, rstd), _rows(g * x_hat), _rows(g)
-
-
-@misconception(
-    name="gradient-modified",
-    message="You changed grad_out in place (an operator such as *= or a method that ends in _);"
-    " make a new tensor.",
-    link=PAGE + "in-place",
-)
-def gradient_modified(grad_out, x, weight, eps):
-    g, h = _up(grad_out, x)
-    x_hat, rstd = _x_hat(h, eps)
-    grad_weight, grad_bias = _rows(g * x_hat), _rows(g)
-    g *= weight  # g is grad_out itself, unless that is of a half type
-    return _result(x, weight, _grad_x(g, x_hat, rstd), grad_weight, grad_bias)
-
-
-@misconception(
-    name="input-modified",
-    message="You changed x in place (an operator such as -= or a method that ends in _); make a"
-    " new tensor.",
-    link=PAGE + "in-place",
-)
-def input_modified(grad_out, x, weight, eps):
-    g, h, w = _up(grad_out, x, weight)
-    h -= _mean(h)  # h is x itself, unless that is of a half type
-    x_hat, rstd = _x_hat(h, eps)
-    return _result(x, weight, _grad_x(g * w, x_hat, rstd), _rows(g * x_hat), _rows(g))

@@ -140,8 +140,9 @@ def test_half_types(student, rng):
 @pytest.mark.points(0.25)
 def test_half_types_rounded_once(student, rng):
     """float16 and bfloat16: rounded once, after weight and bias"""
-    for dtype in (torch.float16, torch.bfloat16):
-        x, (weight, bias) = rows(rng, 8, WIDTH, dtype=dtype), affine(rng, WIDTH, dtype)
+    half, bfloat = torch.float16, torch.bfloat16
+    for dtype, of_weight in ((half, half), (bfloat, bfloat), (half, torch.float32)):
+        x, (weight, bias) = rows(rng, 8, WIDTH, dtype=dtype), affine(rng, WIDTH, of_weight)
         want = normalized(x.float(), weight, bias, 1e-5)
         got = student.layer_norm(x, weight, bias, 1e-5)
         expect_half(got, want.to(dtype), LOOSE, "the output")

@@ -1,0 +1,370 @@
+"""The hidden suite of `layernorm`: who gets full marks, who gets none, and that points add up."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from pathlib import Path
+
+import mutants
+import nbformat
+import pytest
+import torch
+from alternatives.layernorm import STYLES, module
+from in_process import grade, load, score
+from torch import nn
+
+import solutions.layernorm.layernorm as reference
+from autograder import engine, forbidden, submission
+from autograder.suites.layernorm import inputs
+
+ROOT = Path(__file__).resolve().parent.parent
+POINTS = {"layer_norm": 8.0, "LayerNorm": 5.0, "layer_norm_backward": 7.0}
+SLOW_STYLES = {"row_by_row", "welford"}  # loops over elements in Python
+
+
+def failures(results):
+    return [(r.exercise, r.test, r.verdict, r.message) for r in results if r.verdict != "pass"]
+
+
+# -- points --------------------------------------------------------------------------------------
+
+
+def test_points_add_up_to_those_of_the_released_notebook():
+    released = nbformat.read(ROOT / "exercises" / "layernorm" / "layernorm.ipynb", as_version=4)
+    metadata = [cell.metadata.get("nbgrader", {}) for cell in released.cells]
+    cells = {m["grade_id"]: m["points"] for m in metadata if m.get("grade") and m.get("points")}
+    suite = load("layernorm")
+    sums = {
+        name: sum(t.points for t in suite.tests if t.exercise == name) for name in suite.exercises
+    }
+    assert sums == POINTS
+    assert cells == {f"test_{name}": points for name, points in POINTS.items()}
+
+
+def test_titles_are_for_learners_and_tell_no_hidden_input():
+    suite = load("layernorm")
+    titles = [(t.exercise, t.title) for t in suite.tests]
+    assert len(set(titles)) == len(titles)
+    for _, title in titles:
+        assert 15 < len(title) < 100 and not title.endswith("."), title
+        assert not any(secret in title for secret in ("768", "1e4", "1000", "1e-3", "0.02")), title
+
+
+# -- full marks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_the_solution_gets_full_marks_for_any_seed(seed):
+    results = grade("layernorm", vars(reference), seed=seed)
+    assert failures(results) == []
+    assert score(results) == 20
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_right_solution_in_another_style_gets_full_marks(style):
+    seeds = range(1, 2) if style in SLOW_STYLES else range(1, 4)
+    for seed in seeds:
+        results = grade("layernorm", STYLES[style], seed=seed)
+        assert failures(results) == [], f"seed {seed}"
+        assert score(results) == 20
+
+
+def test_expected_gradients_are_those_of_autograd_in_float64():
+    rng = torch.Generator().manual_seed(0)
+    x = inputs.rows(rng, 2, 3, 9, dtype=torch.float64)
+    weight, bias = inputs.affine(rng, 9, torch.float64)
+    g = inputs.upstream(rng, x, torch.float64)
+    leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]
+    y = nn.functional.layer_norm(leaves[0], (9,), leaves[1], leaves[2], 0.3)
+    torch.testing.assert_close(inputs.normalized(x, weight, bias, 0.3), y.detach())
+    want = torch.autograd.grad(y, leaves, g)
+    torch.testing.assert_close(inputs.gradients(g, x, weight, 0.3), want)
+
+
+# -- no marks ------------------------------------------------------------------------------------
+
+
+def not_implemented(*args, **kwargs):
+    raise NotImplementedError()
+
+
+CHEATS = {
+    "stub": not_implemented,
+    "none": lambda x, *rest: None,
+    "the input": lambda x, *rest: x,
+    "a copy of the input": lambda x, *rest: x.clone(),
+    "zeros": lambda x, *rest: torch.zeros_like(x),
+    "ones": lambda x, *rest: torch.ones_like(x),
+    "a number": lambda x, *rest: 0.0,
+    "noise": lambda x, *rest: torch.randn_like(x.float()).to(x.dtype),
+    "the bias": lambda x, weight, bias, eps: bias.expand_as(x).to(x.dtype),
+    "only the affine step": lambda x, weight, bias, eps: (x * weight + bias).to(x.dtype),
+    "only the centering": lambda x, weight, bias, eps: x - x.mean(-1, keepdim=True),
+    "nan": lambda x, *rest: torch.full_like(x, torch.nan),
+    "empty": lambda x, *rest: x[..., :0],
+    "softmax": lambda x, *rest: torch.softmax(x, -1),
+    "tanh": lambda x, *rest: torch.tanh(x),
+    "unit vectors": lambda x, *rest: nn.functional.normalize(x.float(), dim=-1).to(x.dtype),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_function_that_does_not_normalize_gets_no_points(cheat):
+    results = grade("layernorm", {"layer_norm": CHEATS[cheat]}, recognise=False)
+    assert [r.test for r in results if r.points] == []
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_module_with_the_right_parameters_that_does_not_normalize_gets_no_points(cheat):
+    results = grade("layernorm", {"LayerNorm": module(CHEATS[cheat])}, recognise=False)
+    assert [r.test for r in results if r.points] == []
+
+
+BACKWARD_CHEATS = {
+    "stub": not_implemented,
+    "none": lambda g, x, w, eps: None,
+    "three times none": lambda g, x, w, eps: (None, None, None),
+    "zeros": lambda g, x, w, eps: tuple(map(torch.zeros_like, (x, w, w))),
+    "the arguments": lambda g, x, w, eps: (g, w, w),
+    "one tensor": lambda g, x, w, eps: g,
+    "sums over everything": lambda g, x, w, eps: (g, g.sum(), g.sum()),
+}
+
+
+@pytest.mark.parametrize("cheat", BACKWARD_CHEATS)
+def test_a_backward_without_a_gradient_gets_no_points(cheat):
+    results = grade("layernorm", {"layer_norm_backward": BACKWARD_CHEATS[cheat]})
+    assert [r.test for r in results if r.points] == []
+
+
+def test_the_bias_gradient_alone_earns_its_own_points_only():
+    def only_bias(grad_out, x, weight, eps):
+        return None, None, grad_out.reshape(-1, x.shape[-1]).sum(0)
+
+    results = grade("layernorm", {"layer_norm_backward": only_bias})
+    assert [(r.test, r.points) for r in results if r.points] == [("test_grad_bias", 0.75)]
+
+
+def test_answers_remembered_by_shape_lose_points_in_every_exercise():
+    def remembering(function):
+        answers = {}
+
+        def remembered(*args):
+            key = tuple(tuple(a.shape) for a in args if isinstance(a, torch.Tensor))
+            if key not in answers:
+                answers[key] = function(*args)
+            return answers[key]
+
+        return remembered
+
+    class Remembering(reference.LayerNorm):
+        def __init__(self, d_model, eps=1e-5):
+            super().__init__(d_model, eps)
+            self.answers = {}
+
+        def forward(self, x):
+            if x.shape not in self.answers:
+                self.answers[x.shape] = super().forward(x)
+            return self.answers[x.shape]
+
+    results = grade(
+        "layernorm",
+        {
+            "layer_norm": remembering(reference.layer_norm),
+            "LayerNorm": Remembering,
+            "layer_norm_backward": remembering(reference.layer_norm_backward),
+        },
+    )
+    failed = {(r.exercise, r.test) for r in results if r.verdict != "pass"}
+    assert {("layer_norm", "test_eps"), ("LayerNorm", "test_no_memory")} <= failed
+    assert ("layer_norm_backward", "test_eps") in failed
+
+
+def test_the_stub_is_told_that_it_is_not_implemented_and_nothing_else():
+    class Stub(nn.Module):
+        def __init__(self, d_model, eps=1e-5):
+            super().__init__()
+
+        forward = not_implemented
+
+    stubs = {"layer_norm": not_implemented, "LayerNorm": Stub}
+    results = grade("layernorm", stubs | {"layer_norm_backward": not_implemented})
+    verdicts = {(r.exercise, r.verdict) for r in results if r.exercise != "LayerNorm"}
+    assert verdicts == {(n, "not-implemented") for n in ("layer_norm", "layer_norm_backward")}
+    assert score(results) == 0
+
+
+# -- independence and cost -------------------------------------------------------------------------
+
+
+def test_each_exercise_is_graded_without_the_others():
+    for name, points in POINTS.items():
+        results = grade("layernorm", {name: vars(reference)[name]})
+        assert score(results) == points
+
+
+def test_one_small_mistake_costs_its_own_tests_only():
+    def unbiased(x, weight, bias, eps):
+        h = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        y = (h - h.mean(-1, keepdim=True)) / torch.sqrt(h.var(-1, keepdim=True) + eps)
+        return (y * weight + bias).to(x.dtype)
+
+    results = grade("layernorm", {"layer_norm": unbiased, "LayerNorm": module(unbiased)})
+    assert score([r for r in results if r.exercise == "layer_norm"]) == 6.0
+    assert score([r for r in results if r.exercise == "LayerNorm"]) == 4.75
+
+
+def test_the_suite_takes_little_time():
+    grade("layernorm", vars(reference))  # torch does some things slowly the first time
+    start = time.process_time()
+    grade("layernorm", vars(reference))
+    assert time.process_time() - start < 0.3
+
+
+# -- forbidden calls -------------------------------------------------------------------------------
+
+READY_MADE = {
+    "functional": "F.layer_norm(x, (8,), w, b, e)",
+    "module": "nn.LayerNorm(8)(x)",
+    "module by its file": "torch.nn.modules.normalization.LayerNorm(8)(x)",
+    "torch": "torch.layer_norm(x, (8,))",
+    "native": "torch.native_layer_norm(x, (8,), w, b, e)[0]",
+    "aten": "torch.ops.aten.native_layer_norm.default(x, [8], w, b, e)[0]",
+    "variable functions": "torch._VF.native_layer_norm(x, (8,), w, b, e)",
+    "C": "torch._C._VariableFunctions.layer_norm(x, (8,))",
+    "getattr": "getattr(F, 'layer_norm')(x, (8,))",
+    "group norm": "F.group_norm(x, 1)",
+    "instance norm": "nn.InstanceNorm1d(8)(x)",
+    "batch norm": "F.batch_norm(x.t(), None, None, training=True)",
+    "batch norm without statistics": "torch.ops.aten._native_batch_norm_legit.no_stats(x)",
+    "rms norm": "torch.rms_norm(x - x.mean(-1, keepdim=True), (8,))",
+    "fused rms norm": "torch.ops.aten._fused_rms_norm(x, (8,), None, e)",
+    "functional layer": "torch.nn.modules.activation.F.layer_norm(x, (8,))",
+    "decomposition": "torch._refs.native_layer_norm(x, (8,), w, b, e)",
+    "in a block": "nn.TransformerEncoderLayer(8, 1).norm1(x)",
+}
+OWN_WORK = {
+    "norms of vectors": "torch.linalg.norm(x) + x.norm(dim=-1) + torch.linalg.vector_norm(x)",
+    "unit vectors": "F.normalize(x, dim=-1)",
+    "statistics": "torch.var_mean(x, -1, correction=0)[0] + torch.std_mean(x)[1] + x.std()",
+    "parameters": "nn.Parameter(torch.ones(8))",
+    "a Function": "type('Norm', (torch.autograd.Function,), {}).apply(x)",
+    "the learner's own": "LayerNorm(8)(x)",
+}
+AUTOGRAD = {
+    "grad": "torch.autograd.grad(y, x, g)",
+    "backward": "(x * w).sum().backward()",
+    "vjp": "torch.func.vjp(f, x)",
+    "functional": "torch.autograd.functional.vjp(f, x, g)",
+    "torch's own backward": "torch.ops.aten.native_layer_norm_backward(g, x)",
+}
+
+
+def found_in(name, expression):
+    source = f"""import torch
+import torch.nn.functional as F
+from torch import nn
+class LayerNorm(nn.Module):
+    def forward(self, x): return x
+def {name}(x, w, b, e):
+    return {expression}
+"""
+    cell = submission.Cell(index=0, origin="solution", grade_id=name, source=source)
+    found = forbidden.find([cell], list(POINTS), load("layernorm").forbidden)
+    return {f.kind for f in found}
+
+
+@pytest.mark.parametrize("spelling", READY_MADE)
+@pytest.mark.parametrize("name", ["layer_norm", "layer_norm_backward"])
+def test_a_ready_made_norm_is_found_in_every_spelling(name, spelling):
+    assert found_in(name, READY_MADE[spelling]) == {"forbidden-call"}
+
+
+@pytest.mark.parametrize("spelling", OWN_WORK)
+@pytest.mark.parametrize("name", ["layer_norm", "layer_norm_backward"])
+def test_the_learners_own_work_is_not_taken_for_a_ready_made_norm(name, spelling):
+    assert found_in(name, OWN_WORK[spelling]) == set()
+
+
+@pytest.mark.parametrize("spelling", AUTOGRAD)
+def test_autograd_is_forbidden_in_the_backward_exercise_only(spelling):
+    assert found_in("layer_norm_backward", AUTOGRAD[spelling]) == {"forbidden-call"}
+    if "layer_norm" not in AUTOGRAD[spelling]:
+        assert found_in("layer_norm", AUTOGRAD[spelling]) == set()
+
+
+# -- through notebook, sandbox and worker --------------------------------------------------------
+
+RELEASED = ROOT / "exercises" / "layernorm" / "layernorm.ipynb"
+LISTING = """
+def layer_norm(x, weight, bias, eps):
+    mean = x.mean(-1, keepdim=True)
+    std = x.std(-1, keepdim=True)
+    return weight * (x - mean) / (std + eps) + bias
+"""
+SLIP = """
+def layer_norm_backward(grad_out, x, weight, eps):
+    dtype = x.dtype
+    grad_out, x = grad_out.to(torch.promote_types(dtype, torch.float32)), x.to(grad_out.dtype)
+    rstd = torch.rsqrt(x.var(-1, correction=0, keepdim=True) + eps)
+    x_hat = (x - x.mean(-1, keepdim=True)) * rstd
+    return grad_out * rstd
+"""
+WITHOUT_WORK = """
+def layer_norm(x, weight, bias, eps):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+"""
+
+
+def graded_for_real(folder, cells):
+    notebook = nbformat.read(RELEASED, as_version=4)
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        cell.source = cells.get(grade_id, cell.source)
+    path = folder / "layernorm.ipynb"
+    nbformat.write(notebook, path)
+    result = engine.grade_notebook("layernorm", path)
+    assert result["status"] == "graded"
+    return {e["name"]: e for e in result["exercises"]}, result
+
+
+def source_of(name):
+    return inspect.getsource(vars(reference)[name])
+
+
+def test_for_real_a_right_solution_gets_full_marks(tmp_path):
+    _, result = graded_for_real(tmp_path, {name: source_of(name) for name in POINTS})
+    assert (result["score"], result["review"]) == (20, [])
+
+
+def test_for_real_a_listing_gets_the_points_of_what_it_does_right(tmp_path):
+    cells = {"layer_norm": LISTING, "layer_norm_backward": SLIP}
+    exercises, _ = graded_for_real(tmp_path, cells)
+    listed = {t["name"]: t for t in exercises["layer_norm"]["tests"]}
+    first = listed["test_one_vector"]
+    assert first["misconception"] == "unbiased-variance+eps-outside-root"
+    assert "D - 1" in first["message"] and "outside the root" in first["message"]
+    assert listed["test_weight_and_bias"]["verdict"] == "pass"
+    assert exercises["layer_norm"]["score"] == 4.5
+    assert {t["verdict"] for t in exercises["LayerNorm"]["tests"]} == {"not-implemented"}
+    messages = {t["message"] for t in exercises["layer_norm_backward"]["tests"]}
+    assert "The result is not three values; return grad_x, grad_weight, grad_bias." in messages
+    assert exercises["layer_norm_backward"]["score"] == 0
+
+
+def test_for_real_a_ready_made_layer_norm_gets_no_points(tmp_path):
+    exercises, result = graded_for_real(tmp_path, {"layer_norm": WITHOUT_WORK})
+    assert exercises["layer_norm"]["score"] == 0
+    found = [(r["kind"], r["line"]) for r in result["review"] if r["exercise"] == "layer_norm"]
+    assert ("forbidden-call", 3) in found
+
+
+# -- mutants ---------------------------------------------------------------------------------------
+
+
+def test_small_changes_to_the_solution_are_noticed():
+    found = list(mutants.mutants("layernorm"))
+    assert len(found) >= 150
+    survivors = {(m.exercise, m.change) for m in found if not mutants.killers("layernorm", m)}
+    assert survivors == set(mutants.EXPLAINED)
