@@ -4,11 +4,11 @@ An attack is data: a folder with `attack.py` (the hostile cells) or `submission/
 `make.py`, and `expected.toml` (what may come of it at most). Adding one adds no code here.
 
     attack.py      percent format; `# %% layer_norm` replaces the source of that solution cell,
-                   `# %% added` is one more code cell where it stands, `# %% first` comes before all.
+                   `# %% added` is one more code cell where it stands, `# %% first` comes first.
     submission/    copied into the folder that is handed in, over the notebook if it holds one.
     make.py        `make(folder, notebook)` changes that folder when files cannot be committed.
     expected.toml  kind        which of the twenty kinds of shared grader cases it is
-                   class       overfitting, evasion, redirection, injection, control-pass, control-fail
+                   class       overfitting, evasion, redirection, injection, control-pass or -fail
                    about       one sentence for the table in the book
                    right       names whose cells hold the reference solution
                    points      the exact score, or max_points: the most it may score
@@ -114,7 +114,7 @@ def reference_sources() -> dict[str, str]:
     for title, source in sections(text):
         for name in EXERCISES:
             if f'"grade_id": "{name}"' in title:
-                found[name] = re.sub(r"^ *### (BEGIN|END) SOLUTION\n", "", source + "\n", flags=re.M)
+                found[name] = re.sub(r"(?m)^ *### (BEGIN|END) SOLUTION\n", "", source + "\n")
     return found
 
 
@@ -235,14 +235,11 @@ class Place:
         shutil.rmtree(self.base, ignore_errors=True)
 
     def fingerprints(self) -> dict[str, str]:
-        """A digest of every file that grading has no business to change."""
+        """Contents, mode and date of every file that grading has no business to change."""
         files = [p for p in self.base.rglob("*") if p.is_file() and not p.is_symlink()]
         watched = [p for p in files if "__pycache__" not in p.parts and "results" not in p.parts]
         every = {*watched, *self.secrets}
-        return {
-            str(p): hashlib.sha256(p.read_bytes()).hexdigest() if p.exists() else "gone"
-            for p in sorted(every)
-        }
+        return {str(p): _fingerprint(p) for p in sorted(every)}
 
     def planted(self) -> list[str]:
         """Files called pwned-* anywhere an attack may have reached."""
@@ -250,6 +247,14 @@ class Place:
         found = [p for folder in flat if folder.is_dir() for p in folder.glob("pwned*")]
         found += [p for p in self.base.rglob("pwned*") if "submitted" not in p.parts]
         return sorted(map(str, found))
+
+
+def _fingerprint(path: Path) -> str:
+    try:
+        status, data = path.stat(), path.read_bytes()
+    except OSError as error:
+        return str(error)
+    return f"{hashlib.sha256(data).hexdigest()} {status.st_mode:o} {status.st_mtime_ns}"
 
 
 # -- grading -------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_attack_gains_nothing(run: Run, attack: Attack):
     expected = attack.expects(run.hostile.mode)
     found = run.hostile.submissions()[attack.student]
     faults = []
-    if "ungraded" in expected and expected["ungraded"]:
+    if expected.get("ungraded"):
         if found["status"] != "ungraded" or expected["ungraded"] not in str(found["reason"]):
             faults.append(f"it should be ungraded ({expected['ungraded']}): {found['reason']}")
     elif found["status"] != "graded":
@@ -93,7 +93,7 @@ def test_attack_gains_nothing(run: Run, attack: Attack):
     for text in messages(found):
         if BREACH in text:
             faults.append(f"it says that it won: {text}")
-        if re.search(r"\d{7,}", text) or any(re.search(p, text) for p in expected.get("absent", [])):
+        if any(re.search(p, text) for p in (r"\d{7,}", *expected.get("absent", []))):
             faults.append(f"a message holds what the learner's code made: {text}")
     if expected.get("held", True):
         assert not faults, f"{attack.name} ({attack.expected['about']}): " + "; ".join(faults[:6])

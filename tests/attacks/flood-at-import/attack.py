@@ -1,0 +1,3 @@
+# %% added
+while True:
+    print("noise " * 1000)

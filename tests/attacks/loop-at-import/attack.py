@@ -1,0 +1,5 @@
+# %% first
+import time
+
+while True:
+    time.sleep(0.01)
