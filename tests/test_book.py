@@ -23,6 +23,7 @@ import exercise_stub  # noqa: E402
 import figures  # noqa: E402
 import fresh_cache  # noqa: E402
 import ledger  # noqa: E402
+import whole_streams  # noqa: E402
 
 # Misconceptions of the autograder link to these sections.
 ANCHORS = {
@@ -194,6 +195,13 @@ def test_code_that_a_page_imports_decides_which_cache_is_used(tmp_path):
     assert fresh_cache.cache_key(tmp_path) == before
     file.write_text("a = 2\n")
     assert fresh_cache.cache_key(tmp_path) != before
+
+
+def test_printed_output_that_arrives_in_pieces_keeps_its_lines():
+    pieces = ["one", "\n", "two\nthr", "ee\n"]
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=piece) for piece in pieces]
+    (joined,) = whole_streams.join_pieces(outputs)
+    assert joined["text"] == "one\ntwo\nthree\n"
 
 
 def test_a_figure_without_alternative_text_is_refused():

@@ -25,7 +25,7 @@ DEPENDENCIES = (
 
 
 def cache_key(root: Path) -> str:
-    """A short hash of all code and data that pages read, and of versions that decide their numbers."""
+    """A short hash of the code and data that pages read, and of versions that decide numbers."""
     digest = hashlib.sha256()
     for package in ("torch", "numpy", "matplotlib"):
         digest.update(f"{package} {version(package)}\n".encode())
