@@ -1,8 +1,8 @@
 """Joins the printed output of a cell without inventing line breaks.
 
-A kernel sends what a cell prints in pieces, cut wherever its timer fires, also between a line and its
-line break. myst-nb ends each piece with a line break of its own, so on a slow machine an empty line
-appears now and then. Joining the pieces first, as they are, leaves it nothing to invent.
+A kernel sends what a cell prints in pieces, cut wherever its timer fires, also between a line and
+its line break. myst-nb ends each piece with a line break of its own, so on a slow machine an empty
+line appears now and then. Joining the pieces first, as they are, leaves it nothing to invent.
 """
 
 from __future__ import annotations
