@@ -51,7 +51,7 @@ class WorkerProcess:
                 self._status.send({"kill": True})
             self._wait(_END_SECONDS)
 
-    def exit(self, timeout: float = 1.0) -> Exit:
+    def exit(self, timeout: float = 2.0) -> Exit:
         """How the worker ended; one that has not ended within `timeout` seconds is killed."""
         if self._exit is None:
             try:

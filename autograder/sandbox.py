@@ -74,6 +74,6 @@ def available(*, weak: bool = False) -> tuple[Protection, ...]:
     with ForkServer(weak=weak, preload=(), worker=None) as server:
         on, why = server.protections, server.reasons
     return tuple(
-        Protection(n, n in on, why.get(n, "verified in a worker" if n in on else "off"), s)
+        Protection(n, n in on, "verified in a worker" if n in on else why.get(n, "refused"), s)
         for n, s in STOPS.items()
     )

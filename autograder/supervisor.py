@@ -49,6 +49,7 @@ class _Worker:
     counted: int = 0
     deadline: float = math.inf
     reason: str = ""  # the limit for which it was killed here
+    killed: bool = False
     link: Channel | None = None  # its own server, where forking is unsafe
 
 
@@ -117,7 +118,11 @@ class Supervisor:
         if not fit:
             self.reasons["separate-user"] = "this Python is readable by its own user only"
             return None
-        return launch.FIRST_UID + os.getpid() % _USERS
+        user = launch.FIRST_UID + os.getpid() % _USERS
+        if linux.LINUX and not (watch.is_mapped(user, "uid") and watch.is_mapped(user, "gid")):
+            self.reasons["separate-user"] = "this container knows too few users"
+            return None
+        return user
 
     def _start_server(self) -> None:
         if self.way == launch.WEAK:
@@ -236,8 +241,9 @@ class Supervisor:
             values["RLIMIT_NPROC"] = limits["processes"]
         return values
 
-    def _kill(self, worker: _Worker, reason: str) -> None:
+    def _kill(self, worker: _Worker, reason: str = "") -> None:
         worker.reason = worker.reason or reason
+        worker.killed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if worker.pidfd >= 0:
                 signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
@@ -249,7 +255,7 @@ class Supervisor:
         if self.workers.pop(worker.id, None) is None:
             return
         if "error" in report:
-            self._kill(worker, "signal")
+            self._kill(worker)
             _wait_for_end(worker)
         with contextlib.suppress(KeyError):  # asked to kill it before
             self.selector.unregister(worker.client)
@@ -283,7 +289,8 @@ class Supervisor:
             kind = "memory"
         elif number in (signal.SIGKILL, signal.SIGXCPU):
             limit = max(1, math.ceil(worker.limits["cpu_seconds"]))
-            kind = "cpu" if cpu >= limit - 0.1 else kind
+            # The kernel ends it by a count of ticks, which on a busy machine differs from `cpu`.
+            kind = "cpu" if cpu >= limit * (0.8 if worker.killed else 0.4) else kind
         return {
             "kind": kind, "code": code, "signal": number,
             "output": worker.counted, "cpu_seconds": round(cpu, 3),
@@ -351,8 +358,8 @@ class Supervisor:
         worker.deadline = time.monotonic() + worker.limits["wall_seconds"]
         with contextlib.suppress(Closed):
             worker.client.send({"started": worker.pid})
-        if worker.reason:
-            self._kill(worker, worker.reason)
+        if worker.killed:  # asked for before there was anything to kill
+            self._kill(worker)
 
     def _on_link(self, worker: _Worker) -> None:
         try:
@@ -370,7 +377,7 @@ class Supervisor:
         with contextlib.suppress(Closed):
             worker.client.receive()
         self.selector.unregister(worker.client)
-        self._kill(worker, "signal")
+        self._kill(worker)
 
     def _on_output(self, worker: _Worker) -> None:
         """Count and drop what is there to read."""
@@ -462,6 +469,8 @@ class Supervisor:
                 self.reasons["cgroup"] = "this user may not create control groups"
         if self.once:
             on.append("fresh-process")
+        self.reasons.setdefault("memory-watch", "not needed: a control group counts memory")
+        self.reasons.setdefault("fresh-process", "not needed: forking is safe here")
         self.protections = on
 
 

@@ -37,6 +37,13 @@ def own_namespaces(pid: int) -> set[str]:
     }
 
 
+def is_mapped(number: int, kind: str) -> bool:
+    """Whether a user ("uid") or group ("gid") of this number exists in this user namespace."""
+    lines = Path(f"/proc/self/{kind}_map").read_text().splitlines()
+    ranges = [[int(word) for word in line.split()] for line in lines]
+    return any(first <= number < first + count for first, _, count in ranges)
+
+
 def groups(pid: int) -> str:
     """The text of /proc/<pid>/cgroup, empty when there is none."""
     with contextlib.suppress(OSError):
