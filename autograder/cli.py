@@ -105,8 +105,8 @@ def _grade(options: argparse.Namespace) -> int:
     from . import report
 
     started = time.monotonic()
-    submitted = engine.submissions(options.submitted, options.assignment)
     _known(options.assignment)
+    submitted = engine.submissions(options.submitted, options.assignment)
     results = options.results or ROOT / "results" / options.assignment
     progress = Progress(len(submitted), sys.stderr)
     record = _gradebook_writer(options)

@@ -9,7 +9,8 @@ import textwrap
 import warnings
 
 _STRIPPED = {"time", "timeit", "capture", "prun"}  # the body is Python that runs in this process
-_PROMPT = re.compile(r"^( *)(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\s*\.{3,}: ?)")
+# Possessive, so that a long line of spaces is not tried from each of its spaces.
+_PROMPT = re.compile(r"^( *+)(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|\.{3,}: ?)")
 _MAGIC = re.compile(r"(%{1,2}[A-Za-z_]|!|\?)")
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*)\s*=\s*(%[A-Za-z_]|!)")
 _HELP = re.compile(r"%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*$")

@@ -139,7 +139,8 @@ def _decode_dict(pairs: list, tensors: dict[str, torch.Tensor], depth: int) -> d
 def _decode_tensor(node: dict[str, Any], tensors: dict[str, torch.Tensor]) -> torch.Tensor:
     if not node.keys() <= {"tensor", "stride", "shape"}:
         raise ProtocolError("a tensor with unknown keys")
-    data = tensors.get(str(node["tensor"])) if type(node["tensor"]) is int else None
+    # Taken out: a tensor that is named many times would be copied many times (attack 13).
+    data = tensors.pop(str(node["tensor"]), None) if type(node["tensor"]) is int else None
     if data is None:
         raise ProtocolError("a tensor that is not in the frame")
     if "stride" not in node and "shape" not in node:
@@ -158,11 +159,13 @@ def _restride(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.
     """A tensor of `shape` and `stride` holding `data` (shape with 1 on each axis of stride 0)."""
     unit = [1 if s == 0 else n for n, s in zip(shape, stride, strict=True)]
     if 0 in unit:
-        return data.new_empty(shape)
+        if list(data.shape) != shape:
+            raise ProtocolError("a tensor whose strides do not fit its data")
+        return data
     extent = 1 + sum((n - 1) * s for n, s in zip(unit, stride, strict=True))
     count = math.prod(shape)
     # A few bytes must not become gigabytes by strides or by expanding (attack 13).
-    allowed = (4 << 20) + 8 * data.numel() * data.element_size()
+    allowed = (1 << 20) + 4 * data.numel() * data.element_size()
     if list(data.shape) != unit or max(extent, count) * data.element_size() > allowed:
         raise ProtocolError("a tensor whose strides do not fit its data")
     out = data.new_zeros(extent).as_strided(unit, stride)
@@ -208,7 +211,12 @@ def receive(
     if header.keys() != keys | {"value"}:
         raise ProtocolError("a header with missing or unknown keys")
     tensors = parse_body(_read(sock, body_size, deadline))
-    value = decode(header.pop("value"), tensors)
+    try:
+        value = decode(header.pop("value"), tensors)
+    except (RuntimeError, OverflowError, MemoryError, ValueError, TypeError) as error:
+        raise ProtocolError("a value that cannot be built") from error
+    if tensors:
+        raise ProtocolError("a body with tensors that the header does not name")
     return header, value
 
 
@@ -285,6 +293,9 @@ def parse_body(body: bytes) -> dict[str, torch.Tensor]:
     """The tensors in a safetensors body, with caps on their number, rank and dtypes."""
     if not body:
         return {}
+    # The size of the body's own header comes first; a million empty tensors fit in a large one.
+    if int.from_bytes(body[:8], "little") > MAX_TENSORS * 512:
+        raise ProtocolError("a body that is not safetensors of a few tensors")
     try:
         # safetensors' parser is written in Rust and checks every offset against the buffer.
         tensors = _load_tensors(body)

@@ -1,7 +1,7 @@
 """The suite runner: one trusted process with torch, pytest's collection and the reference loaded.
 
 It reads work units as JSON lines on standard input and writes results as JSON lines on standard
-output. Each submission is graded by a fork of it (`_Grading.child`), which talks to a worker in
+output. Each submission is graded by a fork of it (`child.Child`), which talks to a worker in
 the sandbox and reports one outcome per test. The parent only starts, watches and ends both, so a
 submission that breaks its grader costs itself alone.
 """
@@ -13,158 +13,23 @@ import gc
 import json
 import os
 import selectors
-import socket
 import sys
 import time
 import traceback
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from . import forbidden, submission
-from .compare import Mismatch, recording
+from .child import Child
 from .forkserver import ForkServer, WorkerProcess
-from .link import RemoteLink, learner_error
+from .result import Unit, assemble
 from .sandbox import Limits, SandboxError
-from .student import Student
-from .suite import ROOT, HiddenTest, Suite, SuiteError
+from .suite import Suite, SuiteError
 from .suite import load as load_suite
-from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
+from .verdict import Outcome, Verdict
 
 GRACE = 10.0  # seconds a child may take beyond the submission's own time
-
-
-# -- in the fork: one submission ---------------------------------------------------------------
-
-
-@dataclass
-class Unit:
-    """A submission to grade, and what is known about it so far."""
-
-    id: int
-    path: str
-    seed: int
-    outcomes: list[dict[str, Any]] = field(default_factory=list)
-    review: list[dict[str, Any]] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    zeroed: dict[str, str] = field(default_factory=dict)  # exercise -> reason
-    lost: dict[str, int] = field(default_factory=dict)  # function -> workers it has cost
-    sha256: str = ""
-    reason: str | None = None  # why it cannot be graded
-    trouble: str | None = None  # the last internal error
-    own_cells: bool = True  # whether the learner's own extra cells are executed
-    started: float = field(default_factory=time.monotonic)
-    retried: bool = False
-
-
-class _Child:
-    """Runs the tests that are left of one unit, in a fork, and writes what it finds to `out`."""
-
-    def __init__(self, suite: Suite, unit: Unit, sock: socket.socket, out: int) -> None:
-        self.suite, self.unit, self.out = suite, unit, out
-        until = unit.started + suite.budget.submission_seconds
-        self.link = RemoteLink(sock, suite, until)
-        self.lines: dict[int, list[str]] = {}
-
-    def tell(self, **record: Any) -> None:
-        os.write(self.out, json.dumps(record).encode() + b"\n")
-
-    def run(self) -> None:
-        try:
-            notebook = self.read()
-        except submission.Unreadable as error:
-            return self.tell(unreadable=str(error))
-        cells = [c for c in notebook.cells if self.unit.own_cells or c.origin != "added"]
-        self.lines = {c.index: c.source.splitlines() for c in cells}
-        try:
-            failures = self.link.start(cells, self.unit.seed)
-        except WorkerLost as lost:
-            return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
-        except LearnerError:
-            failures = []
-        self.note_failures(failures)
-        student = Student(self.link)
-        for test in self.suite.tests[len(self.unit.outcomes) :]:
-            name = test.exercise
-            if self.unit.lost.get(name, 0) >= 2:
-                text = f"Not run: `{name}` had already run out of its limits twice."
-                self.tell(outcome=asdict(Outcome(Verdict.TIMEOUT, text)))
-                continue
-            try:
-                outcome = self.judge(test, student)
-            except WorkerLost as lost:
-                return self.tell(
-                    lost=str(lost.verdict), message=lost.message, name=name, start=False
-                )
-            self.tell(outcome=asdict(outcome))
-            for operator in sorted(self.link.seen):
-                self.tell(saw=operator, exercise=name)
-            self.link.seen.clear()
-        self.tell(done=True)
-
-    def read(self) -> submission.Submission:
-        """Read the notebook; the first time, also look for forbidden calls."""
-        released = submission.released(ROOT / _released_path(self.suite.assignment))
-        notebook = submission.read(Path(self.unit.path), released)
-        if not self.unit.outcomes and self.unit.own_cells:
-            findings = forbidden.find(notebook.cells, self.suite.exercises, self.suite.forbidden)
-            self.tell(
-                sha256=notebook.sha256,
-                notices=notebook.notices,
-                review=[
-                    {
-                        "exercise": f.exercise, "kind": f.kind, "line": f.line,
-                        "detail": f.detail, "source": f.source_line,
-                    }
-                    for f in findings
-                ],
-            )  # fmt: skip
-        return notebook
-
-    def note_failures(self, failures: list[Any]) -> None:
-        """Tell in which cell an exception ended execution (not for untouched stubs)."""
-        for failure in failures[:5]:
-            error = learner_error(
-                {k: v for k, v in failure.items() if k in ("type", "cell", "line")}, "cell"
-            )
-            if isinstance(error, LearnerError) and error.kind != "NotImplementedError":
-                text = explain_error(error, self.source_line(error.cell, error.line)).message
-                self.tell(notices=[f"A cell did not run to its end. {text}"])
-
-    def judge(self, test: HiddenTest, student: Student) -> Outcome:
-        """Run one test. Raises WorkerLost when the worker is gone."""
-        import pytest
-
-        try:
-            with recording(judging=True):
-                test.run(student, self.unit.seed)
-        except Mismatch as mismatch:
-            known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got)
-            if known is None:
-                return Outcome(Verdict.WRONG, mismatch.message)
-            return Outcome(Verdict.WRONG, known.message, known.name, known.link)
-        except LearnerError as error:
-            return explain_error(error, self.source_line(error.cell, error.line))
-        except WorkerLost:
-            raise
-        except pytest.skip.Exception as skip:
-            return Outcome(Verdict.SKIPPED, skip.msg)
-        except AssertionError as error:
-            return Outcome(Verdict.WRONG, str(error).split("\n")[0] or "The test failed.")
-        except Exception:
-            self.tell(trouble=traceback.format_exc(limit=-3))
-            return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
-        return Outcome(Verdict.PASS)
-
-    def source_line(self, cell: int, line: int) -> str | None:
-        lines = self.lines.get(cell, [])
-        return lines[line - 1][:120] if 0 < line <= len(lines) else None
-
-
-def _released_path(assignment: str) -> str:
-    return f"exercises/{assignment}/{assignment}.ipynb"
 
 
 # -- in the parent: many submissions -----------------------------------------------------------
@@ -191,7 +56,7 @@ class _Grading:
             try:
                 os.close(self.pipe)
                 torch.set_num_threads(1)
-                _Child(suite, unit, self.worker.sock, out).run()
+                Child(suite, unit, self.worker.sock, out).run()
                 code = 0
             except BaseException:
                 with contextlib.suppress(OSError):
@@ -292,7 +157,7 @@ class _Grading:
             over = True
         else:
             unit.outcomes.append(asdict(outcome))
-            unit.lost[lost["name"]] = unit.lost.get(lost["name"], 0) + 1
+            unit.lost.setdefault(lost["name"], []).append(str(outcome.verdict))
         if over:
             left = len(self.suite.tests) - len(unit.outcomes)
             unit.outcomes += [asdict(outcome)] * left
@@ -301,8 +166,8 @@ class _Grading:
 
 def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
     """The verdict for a worker that is gone, by how it ended."""
-    if lost["lost"] == Verdict.TIMEOUT:
-        return Outcome(Verdict.TIMEOUT, lost["message"])
+    if lost["lost"] == Verdict.TIMEOUT or lost["message"].startswith("The reply"):
+        return Outcome(Verdict(lost["lost"]), lost["message"])
     ended = worker.exit()
     name = lost["name"] or "your notebook"
     subject = f"`{lost['name']}`" if lost["name"] else "Running your notebook"
@@ -315,54 +180,12 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
     if ended.kind == "cpu":
         return Outcome(Verdict.TIMEOUT, f"{subject} used more CPU time than the limit.")
     if ended.kind == "signal":
-        return Outcome(
-            Verdict.CRASHED, f"The Python process died (signal {ended.signal}) in {name}."
-        )
-    if lost["message"].startswith("The reply"):
-        return Outcome(Verdict.CRASHED, lost["message"])
+        by = f" (signal {ended.signal})" if ended.signal else ""
+        return Outcome(Verdict.CRASHED, f"The Python process died{by} in {name}.")
     return Outcome(
         Verdict.CRASHED,
         f"The Python process ended itself in {name}. Does the code call exit?",
     )
-
-
-def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
-    """The result of one submission (the dict that report and gradebook read)."""
-    result: dict[str, Any] = {
-        "status": "graded", "reason": None, "score": None, "max_score": suite.max_score,
-        "sha256": unit.sha256, "notices": unit.notices, "review": unit.review, "exercises": [],
-        "seconds": round(time.monotonic() - unit.started, 3),
-    }  # fmt: skip
-    internal = [o for o in unit.outcomes if o["verdict"] == Verdict.INTERNAL_ERROR]
-    if unit.reason is None and internal:
-        last = (unit.trouble or "unknown").strip().splitlines()[-1]
-        unit.reason = f"internal error in {len(internal)} test(s): {last}"
-    if unit.reason is not None:
-        return result | {"status": "ungraded", "reason": unit.reason}
-    for name in suite.exercises:
-        pairs = zip(suite.tests, unit.outcomes, strict=True)
-        rows = [_row(t, o, unit.zeroed.get(name)) for t, o in pairs if t.exercise == name]
-        result["exercises"].append(
-            {
-                "name": name,
-                "score": sum(row["points"] for row in rows),
-                "max_score": sum(row["max_points"] for row in rows),
-                "tests": rows,
-            }
-        )
-    result["score"] = sum(e["score"] for e in result["exercises"])
-    return result
-
-
-def _row(test: HiddenTest, outcome: dict[str, Any], zeroed: str | None) -> dict[str, Any]:
-    if zeroed and outcome["verdict"] == Verdict.PASS:
-        outcome = asdict(Outcome(Verdict.WRONG, zeroed))
-    earned = test.points if outcome["verdict"] == Verdict.PASS else 0.0
-    return {
-        "name": test.name, "title": test.title, "verdict": str(outcome["verdict"]),
-        "points": earned, "max_points": test.points, "message": outcome["message"],
-        "misconception": outcome["misconception"], "link": outcome["link"],
-    }  # fmt: skip
 
 
 def serve(suite: Suite, server: ForkServer, jobs: int) -> None:

@@ -32,7 +32,8 @@ class LocalLink:
 
     def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
         try:
-            return _plain(self._executor.perform(op, request))
+            # Copies both ways, as the wire would: a change of the inputs stays over there.
+            return _plain(self._executor.perform(op, _plain(request)))
         except Exception as error:
             found = describe(error)
             raise LearnerError(found["type"], 0, 0, name) from error

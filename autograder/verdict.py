@@ -103,6 +103,8 @@ def explain_error(error: LearnerError, source_line: str | None) -> Outcome:
     kind = error.kind if _is_exception_name(error.kind) else "an exception"
     where = f" at line {error.line} of your cell" if error.line else ""
     quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
+    if kind == "MemoryError":
+        return Outcome(Verdict.MEMORY, f"Your code asked for too much memory{where}{quoted}.")
     hint = _HINTS.get(kind, "")
     return Outcome(Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip())
 

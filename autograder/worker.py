@@ -117,7 +117,7 @@ def run_cells(cells: list[dict[str, Any]], namespace: dict[str, Any]) -> list[di
             code = compile(cell["source"], CELL.format(cell["index"]), "exec", dont_inherit=True)
             exec(code, namespace)
         except BaseException as error:
-            failures.append(describe(error) | {"cell": cell["index"]})
+            failures.append(describe(error))
     return failures
 
 
@@ -139,6 +139,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         if getattr(builtins, base.__name__, None) is base:
             kind = base.__name__
             break
+    if kind == "RuntimeError" and "allocate" in str(error) and "memory" in str(error):
+        kind = "MemoryError"  # what torch's CPU allocator says is told by its text alone
     return {"type": kind, "cell": cell, "line": line}
 
 
@@ -225,20 +227,19 @@ def main(sock: socket.socket) -> None:
         except BaseException as raised:
             error = describe(raised)
         _reply(sock, header["call"], value, error, sorted(seen))
-        if op == "start":
-            seen.clear()  # what the learner's own cells compared with is nobody's business
+        seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
 
 
 def _reply(sock: socket.socket, call: int, value: Any, error: Any, seen: list[str]) -> None:
     header = {"call": call, "error": error, "seen": seen}
     try:
         protocol.send(sock, header, value)
-    except (TypeError, ValueError, RuntimeError) as unsendable:
+    except protocol.ProtocolError:
+        protocol.send(sock, header | {"error": {"type": "TooLarge", "cell": 0, "line": 0}})
+    except Exception as unsendable:
         # Not a value the protocol has a form for: say which type, as a type error of the result.
         text = f"Unsendable:{type(unsendable).__name__}:{unsendable}"[:200]
         protocol.send(sock, header | {"error": {"type": text, "cell": 0, "line": 0}})
-    except protocol.ProtocolError:
-        protocol.send(sock, header | {"error": {"type": "TooLarge", "cell": 0, "line": 0}})
 
 
 if __name__ == "__main__":

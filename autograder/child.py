@@ -1,0 +1,135 @@
+"""The fork that grades one submission: it reads the notebook and runs the tests on a worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import forbidden, submission
+from .compare import Mismatch, recording
+from .link import RemoteLink, learner_error
+from .result import Unit
+from .student import Student
+from .suite import ROOT, HiddenTest, Suite
+from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
+
+
+class Child:
+    """Runs the tests that are left of one unit, in a fork, and writes what it finds to `out`."""
+
+    def __init__(self, suite: Suite, unit: Unit, sock: socket.socket, out: int) -> None:
+        self.suite, self.unit, self.out = suite, unit, out
+        until = unit.started + suite.budget.submission_seconds
+        self.link = RemoteLink(sock, suite, until)
+        self.lines: dict[int, list[str]] = {}
+        self.broken: dict[str, str] = {}  # graded name -> the syntax error that hides it
+
+    def tell(self, **record: Any) -> None:
+        os.write(self.out, json.dumps(record).encode() + b"\n")
+
+    def run(self) -> None:
+        try:
+            notebook = self.read()
+        except submission.Unreadable as error:
+            return self.tell(unreadable=str(error))
+        cells = [c for c in notebook.cells if self.unit.own_cells or c.origin != "added"]
+        self.lines = {c.index: c.source.splitlines() for c in cells}
+        self.broken = notebook.broken
+        try:
+            failures = self.link.start(cells, self.unit.seed)
+        except WorkerLost as lost:
+            return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
+        except LearnerError:
+            failures = []
+        self.note_failures(failures)
+        student = Student(self.link)
+        for test in self.suite.tests[len(self.unit.outcomes) :]:
+            name = test.exercise
+            lost = self.unit.lost.get(name, [])
+            if len(lost) >= 2:
+                text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
+                self.tell(outcome=asdict(Outcome(Verdict(lost[-1]), text)))
+                continue
+            try:
+                outcome = self.judge(test, student)
+            except WorkerLost as loss:
+                return self.tell(
+                    lost=str(loss.verdict), message=loss.message, name=name, start=False
+                )
+            self.tell(outcome=asdict(outcome))
+            for operator in sorted(self.link.seen):
+                self.tell(saw=operator, exercise=name)
+            self.link.seen.clear()
+        self.tell(done=True)
+
+    def read(self) -> submission.Submission:
+        """Read the notebook; the first time, also look for forbidden calls."""
+        released = submission.released(ROOT / _released_path(self.suite.assignment))
+        notebook = submission.read(Path(self.unit.path), released)
+        if not self.unit.outcomes and self.unit.own_cells:
+            findings = forbidden.find(notebook.cells, self.suite.exercises, self.suite.forbidden)
+            self.tell(
+                sha256=notebook.sha256,
+                notices=notebook.notices,
+                review=[
+                    {
+                        "exercise": f.exercise, "kind": f.kind, "line": f.line,
+                        "detail": f.detail, "source": f.source_line,
+                    }
+                    for f in findings
+                ],
+            )  # fmt: skip
+        return notebook
+
+    def note_failures(self, failures: list[Any]) -> None:
+        """Tell in which cell an exception ended execution (not for untouched stubs)."""
+        for failure in failures[:5]:
+            error = learner_error(failure, "cell")
+            # An untouched stub is no failure, and the reader has told of syntax errors.
+            told = ("NotImplementedError", "SyntaxError", "IndentationError")
+            if isinstance(error, LearnerError) and error.kind not in told:
+                text = self.explain(error).message
+                self.tell(notices=[f"A cell did not run to its end. {text}"])
+
+    def judge(self, test: HiddenTest, student: Student) -> Outcome:
+        """Run one test. Raises WorkerLost when the worker is gone."""
+        try:
+            with recording(judging=True):
+                test.run(student, self.unit.seed)
+        except Mismatch as mismatch:
+            known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got)
+            if known is None:
+                return Outcome(Verdict.WRONG, mismatch.message)
+            return Outcome(Verdict.WRONG, known.message, known.name, known.link)
+        except LearnerError as error:
+            return self.explain(error)
+        except WorkerLost:
+            raise
+        except pytest.skip.Exception as skip:
+            return Outcome(Verdict.SKIPPED, skip.msg)
+        except AssertionError as error:
+            return Outcome(Verdict.WRONG, str(error).split("\n")[0] or "The test failed.")
+        except Exception:
+            self.tell(trouble=traceback.format_exc(limit=-3))
+            return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
+        return Outcome(Verdict.PASS)
+
+    def explain(self, error: LearnerError) -> Outcome:
+        """The outcome of an error. A place that is not in the notebook is not repeated."""
+        if error.kind == "NotImplementedError" and error.name in self.broken:
+            return Outcome(Verdict.ERROR, f"Python cannot read it: {self.broken[error.name]}.")
+        lines = self.lines.get(error.cell, [])
+        if not 0 < error.line <= len(lines):
+            error.line = 0  # a made-up line number could carry a hidden input out (attack 14)
+        return explain_error(error, lines[error.line - 1][:120] if error.line else None)
+
+
+def _released_path(assignment: str) -> str:
+    return f"exercises/{assignment}/{assignment}.ipynb"
