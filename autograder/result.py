@@ -26,7 +26,7 @@ class Unit:
     reason: str | None = None  # why it cannot be graded
     trouble: str | None = None  # the last internal error
     own_cells: bool = True  # whether the learner's own extra cells are executed
-    started: float = field(default_factory=time.monotonic)
+    started: float = 0.0  # when its grading began; waiting in the queue costs it nothing
     retried: bool = False
 
 

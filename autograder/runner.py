@@ -40,6 +40,7 @@ class _Grading:
 
     def __init__(self, suite: Suite, server: ForkServer, unit: Unit) -> None:
         self.suite, self.unit = suite, unit
+        unit.started = unit.started or time.monotonic()
         limits = Limits(
             cpu_seconds=suite.budget.submission_seconds,
             wall_seconds=suite.budget.submission_seconds + GRACE,
