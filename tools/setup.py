@@ -45,6 +45,7 @@ PIP_FAULTS = (
         "No matching distribution found for torch",
         "this torch exists for Linux and for macOS on Apple silicon, not for this machine",
     ),
+    ("(from versions: none)", NO_NETWORK),
     ("No matching distribution found", "a pinned package is not to be had"),
     ("ResolutionImpossible", "the pins in requirements.txt contradict each other"),
 )
