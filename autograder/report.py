@@ -26,7 +26,7 @@ from autograder.autograded import exercise_text, plain, points, read_released, r
 from autograder.summary import VERDICTS, protections, summarize
 
 TEMPLATES = Path(__file__).parent / "templates"
-BOOK = "../../_build/html/"
+BOOK = "../../_build/html/book/"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}")
 _LINK = re.compile(r"[A-Za-z0-9_./-]+(#[A-Za-z0-9_.-]+)?")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
