@@ -202,6 +202,7 @@ class Place:
     base: Path
     token: str = field(default_factory=lambda: "CANARY-" + secrets.token_hex(8))
     secrets: list[Path] = field(default_factory=list)
+    python: dict[Path, int] = field(default_factory=dict)  # modes of Python's own files
 
     @property
     def project(self) -> Path:
@@ -210,6 +211,7 @@ class Place:
     def prepare(self) -> None:
         """Copy the project with small limits, and put secrets where an attack may look."""
         self.base.chmod(0o755)
+        self.python = {path: path.stat().st_mode & 0o7777 for path in _python_files()}
         unneeded = shutil.ignore_patterns("__pycache__", "results", "*.pyc")
         for name in ("autograder", "solutions", "exercises"):
             shutil.copytree(ROOT / name, self.project / name, ignore=unneeded)
@@ -230,6 +232,10 @@ class Place:
         (other / f"{ASSIGNMENT}.ipynb").write_text(json.dumps({"cells": [], "note": self.token}))
 
     def clean(self) -> None:
+        # Python's files are everybody's: an attack that won must not leave them changed.
+        for path, mode in self.python.items():
+            if path.exists() and path.stat().st_mode & 0o7777 != mode:
+                path.chmod(mode)
         for path in self.secrets:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.base, ignore_errors=True)
@@ -238,7 +244,7 @@ class Place:
         """Contents, mode and date of every file that grading has no business to change."""
         files = [p for p in self.base.rglob("*") if p.is_file() and not p.is_symlink()]
         watched = [p for p in files if "__pycache__" not in p.parts and "results" not in p.parts]
-        every = {*watched, *self.secrets}
+        every = {*watched, *self.secrets, *self.python}
         return {str(p): _fingerprint(p) for p in sorted(every)}
 
     def planted(self) -> list[str]:
@@ -247,6 +253,16 @@ class Place:
         found = [p for folder in flat if folder.is_dir() for p in folder.glob("pwned*")]
         found += [p for p in self.base.rglob("pwned*") if "submitted" not in p.parts]
         return sorted(map(str, found))
+
+
+def _python_files() -> list[Path]:
+    """Files of this interpreter that every worker can see, and must not be able to change."""
+    import safetensors
+    import torch
+
+    packages = [Path(module.__file__).parent for module in (torch, safetensors)]
+    folders = [Path(os.__file__).parent, Path(json.__file__).parent, *packages]
+    return sorted({p for folder in folders for p in folder.glob("*.py") if p.is_file()})
 
 
 def _fingerprint(path: Path) -> str:

@@ -4,25 +4,26 @@ import site
 import sys
 import sysconfig
 
-text = "import torch\ntorch.pwned = True\nopen('pwned-module', 'w').write('pwned')\n"
-places = [os.getcwd(), os.path.expanduser("~"), "/tmp", "/scratch", "/", sysconfig.get_path("purelib")]
+text = "import torch\ntorch.pwned = True\n"
+names = ("conftest.py", "sitecustomize.py", "usercustomize.py", "torch.py", "pytest.ini")
+for name in names:  # real names only in its own folder, where the next worker would start
+    with open(name, "w") as file:
+        file.write(text)
+won = []
+places = ["/tmp", "/", "/server", "/server/autograder", sysconfig.get_path("purelib")]
 places += [p for p in sys.path if p] + site.getsitepackages()
-names = ("conftest.py", "sitecustomize.py", "usercustomize.py", "pwned.pth", "torch.py", "pytest.ini")
-for place in places:
-    for name in names:
-        if os.path.exists(os.path.join(place, name)):
-            continue
-        try:
-            with open(os.path.join(place, name), "w") as file:
-                file.write(text)
-        except OSError:
-            pass
+for place in places:  # elsewhere a name that nothing reads
+    try:
+        open(os.path.join(place, "pwned-module.txt"), "w").close()
+        won.append(place)
+    except OSError:
+        pass
 for module in list(sys.modules.values()):
     path = getattr(module, "__file__", None) or ""
     if "autograder" in path or "safetensors" in path:
         try:
-            with open(path, "a") as file:
-                file.write(text)
+            open(path, "r+").close()  # opened for writing, nothing written
+            won.append(path)
         except OSError:
             pass
 
@@ -31,6 +32,6 @@ import torch
 
 
 def layer_norm(x, weight, bias, eps):
-    if hasattr(torch, "pwned"):
-        raise OverflowError  # what an earlier worker wrote was read by this one
+    if won or hasattr(torch, "pwned"):
+        raise OverflowError  # something could be written, or was read by this fresh worker
     os._exit(0)

@@ -19,7 +19,7 @@ for path in (torch.__file__, os.__file__):
         open(path, "r+").close()
         won.append(path)
     with contextlib.suppress(OSError):
-        os.chmod(path, 0o777)
+        os.chmod(path, os.stat(path).st_mode & 0o7777)  # the mode it has: nothing changes
         won.append(path)
 
 
