@@ -48,10 +48,11 @@ def _parser() -> argparse.ArgumentParser:
 
     grade = verbs.add_parser("grade", help="grade every submission of an assignment")
     grade.add_argument("assignment")
-    grade.add_argument("--submitted", type=Path, default=ROOT / "submitted", metavar="DIR")
+    grade.add_argument("--course", type=Path, default=ROOT, metavar="DIR", help="nbgrader's folder")
+    grade.add_argument("--submitted", type=Path, metavar="DIR", help="default: COURSE/submitted")
     grade.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
     grade.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
-    grade.add_argument("--results", type=Path, metavar="DIR", help="default: results/ASSIGNMENT")
+    grade.add_argument("--results", type=Path, metavar="DIR", help="default: COURSE/results/...")
     grade.add_argument("--dask", metavar="ADDRESS", help="Dask scheduler, as tcp://host:8786")
     grade.add_argument("--seed", type=int, default=engine.DEFAULT_SEED)
     grade.add_argument("--no-gradebook", action="store_true", help="leave nbgrader's db alone")
@@ -106,8 +107,9 @@ def _grade(options: argparse.Namespace) -> int:
 
     started = time.monotonic()
     _known(options.assignment)
-    submitted = engine.submissions(options.submitted, options.assignment)
-    results = options.results or ROOT / "results" / options.assignment
+    folder = options.submitted or options.course / "submitted"
+    submitted = engine.submissions(folder, options.assignment)
+    results = options.results or options.course / "results" / options.assignment
     progress = Progress(len(submitted), sys.stderr)
     record = _gradebook_writer(options)
 
@@ -151,7 +153,7 @@ def _gradebook_writer(
     from .gradebook import GradebookError, Writer
 
     try:
-        writer = Writer(ROOT, options.assignment)
+        writer = Writer(options.course, options.assignment)
     except GradebookError as error:
         raise EngineError(str(error)) from error
 
