@@ -137,7 +137,8 @@ def _drop_to(user: int | None) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        linux.prctl(_PR_SET_DUMPABLE, 1)  # or its own /proc files would belong to root
+        if linux.LINUX:
+            linux.prctl(_PR_SET_DUMPABLE, 1)  # or its own /proc files would belong to root
 
 
 def _enter_user_namespace(proc: int) -> None:
@@ -162,5 +163,5 @@ def _place_descriptors(control: socket.socket, pid_namespace: int | None) -> Non
     for target, fd in enumerate(high):
         os.dup2(fd, target)
     os.closerange(5, max(high) + 1)
-    os.closerange(max(high) + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(max(high) + 1, server.highest_descriptor())
     sys.stdout = sys.stderr = None

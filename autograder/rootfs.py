@@ -81,8 +81,16 @@ def plan(sources: Sequence[Path]) -> dict:
         "for_everyone": readable_by_everyone(),
         "reachable": reachable_by_everyone(),
         "sources": [str(p) for p in sources],
-        "hidden": [str(PROJECT)],
+        "hidden": [] if str(PROJECT) in site_folders() else [str(PROJECT)],
+        "exposed": _exposed(),
     }
+
+
+def _exposed() -> list[str]:
+    """What of the project lies inside folders that Python needs, so that only mounts hide it."""
+    own = [os.path.join(s, n) for s in site_folders() for n in _OWN_PACKAGES]
+    inside = any(Path(p) in PROJECT.parents for p in readable())
+    return [p for p in own if os.path.isdir(p)] + ([str(PROJECT)] if inside else [])
 
 
 def build(base: str, plan: dict) -> None:

@@ -88,7 +88,7 @@ def _checks(own_pid: int | None) -> dict[str, list[Instruction]]:
     clone = [_load_argument(0), (_JSET, 0, 1, _NEW_NAMESPACES), _ret(_DENY)]
     if own_pid is None:
         clone += [_ret(_ALLOW)]
-    else:  # stops, without a pid namespace: processes that outlive the worker
+    else:  # stops, where that is asked for: processes that outlive the worker
         clone += [(_JSET, 0, 1, linux.CLONE_THREAD), _ret(_ALLOW), _ret(_DENY)]
     # its flags lie in memory, out of a filter's sight; absent makes the C library use clone
     checks = {"clone": clone, "clone3": [_ret(_ABSENT)]}
@@ -118,7 +118,7 @@ def _denied_numbers() -> list[int]:
 
 
 def program(own_pid: int | None) -> list[Instruction]:
-    """The filter. `own_pid` None: it lives in a pid namespace, so it may fork and signal there."""
+    """The filter. `own_pid` None: in a pid namespace of its own it may fork and send signals."""
     code = [(_LOAD, 0, 0, 4), (_JEQ, 1, 0, _ARCH[linux.MACHINE]), _ret(_KILL), (_LOAD, 0, 0, 0)]
     if linux.MACHINE == "x86_64":  # stops: the same calls under their 32-bit (x32) numbers
         code += [(_JGE, 0, 1, 0x40000000), _ret(_KILL)]

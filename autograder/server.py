@@ -186,8 +186,13 @@ def _keep_only(sock_fd: int, output: int, gate: int) -> tuple[socket.socket, int
     for target, fd in enumerate(high):
         os.dup2(fd, target, inheritable=target < 3)
     os.closerange(5, max(high) + 1)
-    os.closerange(max(high) + 1, os.sysconf("SC_OPEN_MAX"))
+    os.closerange(max(high) + 1, highest_descriptor())
     return socket.socket(fileno=3), 4
+
+
+def highest_descriptor() -> int:
+    """Where to stop closing. Elsewhere than on Linux each number costs a call."""
+    return os.sysconf("SC_OPEN_MAX") if linux.LINUX else 4096
 
 
 def _confine(config: dict, request: dict) -> None:
@@ -199,14 +204,17 @@ def _confine(config: dict, request: dict) -> None:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(scratch)
     for name, value in request["rlimits"].items():  # stops: bombs of every kind, a process each
-        resource.setrlimit(getattr(resource, name), (value, value))
+        kind = getattr(resource, name)
+        hardest = resource.getrlimit(kind)[1]
+        value = value if hardest == resource.RLIM_INFINITY else min(value, hardest)
+        resource.setrlimit(kind, (value, value))
     if not linux.SUPPORTED:
         return
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)  # stops: setuid programs
     linux.drop_capabilities()  # stops: everything a root of its own namespace could do
     readable = [*config["readable"], *(["/proc"] if config["strong"] else [])]
     landlock.restrict(readable, [scratch], DEVICES)  # stops: reading beyond Python's files
-    seccomp.install(None if config["strong"] else os.getpid())
+    seccomp.install(os.getpid() if request["alone"] else None)
 
 
 def _enter_namespaces(request: dict) -> None:

@@ -9,52 +9,25 @@ never reads what a worker sends; it only counts what a worker prints.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
-import select
 import selectors
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from autograder import cgroup, launch, linux, rootfs, watch
-from autograder.channel import Channel, Closed, pair
+from autograder import cgroup, launch, linux, probe, rootfs, watch
+from autograder.channel import Channel, Closed
+from autograder.ending import Worker, how_it_ended, remove, wait_for_end
+from autograder.probe import WallsError
 
 _MIB = 2**20
 _TICK = 0.03  # between two looks at what no kernel limit covers
 _USERS = 1000
-_PROBE_SECONDS = 60
-_KILL_MILLISECONDS = 5000
-
-
-@dataclass(eq=False)
-class _Worker:
-    """One worker, from request to report."""
-
-    id: int
-    limits: dict
-    client: Channel  # the grader's end: "kill" comes in, the report goes out
-    output: int  # reading end of its stdout and stderr
-    group: cgroup.Group | None
-    scratch: str
-    pid: int = 0
-    pidfd: int = -1
-    counted: int = 0
-    deadline: float = math.inf
-    reason: str = ""  # the limit for which it was killed here
-    killed: bool = False
-    link: Channel | None = None  # its own server, where forking is unsafe
-
-
-class _WallsError(Exception):
-    """A sandbox of this kind cannot be had on this machine."""
 
 
 class Supervisor:
@@ -71,8 +44,8 @@ class Supervisor:
         self.places = cgroup.hierarchies() if linux.LINUX and self.config["cgroups"] else []
         self.limited = {c for p in self.places for c in p.controllers}
         self.selector = selectors.DefaultSelector()
-        self.workers: dict[int, _Worker] = {}
-        self.waiting: list[tuple[_Worker, int]] = []  # with the worker's socket
+        self.workers: dict[int, Worker] = {}
+        self.waiting: list[tuple[Worker, int]] = []  # with the worker's socket
         self.count = 0
         self.way = launch.WEAK
         self.user: int | None = None
@@ -87,7 +60,7 @@ class Supervisor:
     # -- the server ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the strongest sandbox this machine allows. Raises _WallsError, RuntimeError."""
+        """Start the strongest sandbox this machine allows. Raises WallsError, RuntimeError."""
         ways = [launch.PRIVILEGED] if os.geteuid() == 0 else []
         ways += [launch.UNPRIVILEGED, launch.WEAK]
         if self.config["weak"] or self.once:
@@ -98,8 +71,8 @@ class Supervisor:
             try:
                 self._start_server()
                 self._wait_until_ready()
-                self._look()
-            except _WallsError as error:
+                probe.look(self)
+            except WallsError as error:
                 refused = str(error)
                 self._stop_server()
                 if self.way == launch.WEAK:
@@ -147,9 +120,9 @@ class Supervisor:
         try:
             message, _ = self.server.receive()
         except Closed:
-            raise _WallsError("the server ended before it was ready") from None
+            raise WallsError("the server ended before it was ready") from None
         if "error" in message:
-            kind = _WallsError if message.get("walls") else RuntimeError
+            kind = WallsError if message.get("walls") else RuntimeError
             raise kind(message["error"])
         self._server_is_ready()
 
@@ -159,9 +132,8 @@ class Supervisor:
             self.space = watch.address_space(self.server_pid)
             self.inherited = watch.private_bytes(self.server_pid)
         self.selector.register(self.server, selectors.EVENT_READ, self._on_server)
-        for worker, sock in self.waiting:
-            self._request(worker, sock)
-        self.waiting = []
+        while self.waiting and self.ready:
+            self._request(*self.waiting.pop(0))
 
     def _stop_server(self) -> None:
         if self.server is None:
@@ -176,11 +148,9 @@ class Supervisor:
 
     # -- workers -------------------------------------------------------------------------------
 
-    def spawn(self, limits: dict, sock: int, client: Channel, *, probe: bool = False) -> _Worker:
+    def spawn(self, limits: dict, sock: int, client: Channel, *, probe: bool = False) -> Worker:
         """Ask the server for a worker; the client hears when it runs. Raises OSError."""
         self.count += 1
-        out, out_in = os.pipe()
-        os.set_blocking(out, False)
         group, scratch = None, ""
         if self.places:
             memory = (limits["memory_mib"] + limits["scratch_mib"] + 32) * _MIB
@@ -191,7 +161,9 @@ class Supervisor:
             os.mkdir(scratch, 0o700)
             if self.user is not None:
                 os.chown(scratch, self.user, self.user)
-        worker = _Worker(self.count, limits | {"probe": probe}, client, out, group, scratch)
+        out, out_in = os.pipe()
+        os.set_blocking(out, False)
+        worker = Worker(self.count, limits | {"probe": probe}, client, out, group, scratch)
         self.workers[worker.id] = worker
         worker.limits["stdout"] = out_in
         self.selector.register(client, selectors.EVENT_READ, lambda: self._on_client(worker))
@@ -202,11 +174,12 @@ class Supervisor:
             self.waiting.append((worker, sock))
         return worker
 
-    def _request(self, worker: _Worker, sock: int) -> None:
+    def _request(self, worker: Worker, sock: int) -> None:
         limits, group = worker.limits, worker.group
         request = {
             "id": worker.id,
             "probe": limits["probe"],
+            "alone": not self._may_fork(),
             "scratch": worker.scratch,
             "scratch_bytes": limits["scratch_mib"] * _MIB,
             "rlimits": self._rlimits(limits),
@@ -226,6 +199,11 @@ class Supervisor:
             self._start_server()
             self.selector.register(self.server, selectors.EVENT_READ, self._on_spare)
 
+    def _may_fork(self) -> bool:
+        """Only where all children end with their worker and something limits their number."""
+        counted = "pids" in self.limited or self.user is not None or os.geteuid() != 0
+        return self.way != launch.WEAK and counted  # the kernel exempts root from RLIMIT_NPROC
+
     def _rlimits(self, limits: dict) -> dict[str, int]:
         values = {
             "RLIMIT_CORE": 0,
@@ -241,7 +219,7 @@ class Supervisor:
             values["RLIMIT_NPROC"] = limits["processes"]
         return values
 
-    def _kill(self, worker: _Worker, reason: str = "") -> None:
+    def _kill(self, worker: Worker, reason: str = "") -> None:
         worker.reason = worker.reason or reason
         worker.killed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -250,13 +228,13 @@ class Supervisor:
             elif worker.pid:
                 os.kill(worker.pid, signal.SIGKILL)
 
-    def _finish(self, worker: _Worker, report: dict) -> None:
+    def _finish(self, worker: Worker, report: dict) -> None:
         """Clean up after a worker that is gone, then tell the grader."""
         if self.workers.pop(worker.id, None) is None:
             return
         if "error" in report:
             self._kill(worker)
-            _wait_for_end(worker)
+            wait_for_end(worker)
         with contextlib.suppress(KeyError):  # asked to kill it before
             self.selector.unregister(worker.client)
         self._on_output(worker)
@@ -270,31 +248,14 @@ class Supervisor:
                 self.selector.unregister(worker.link)
             worker.link.close()
         if "status" in report:
-            report = {"exit": self._exit(worker, report["status"], report["cpu"])}
+            report = {"exit": how_it_ended(worker, report["status"], report["cpu"])}
         if worker.group is not None:
             worker.group.remove()
         if worker.scratch:
-            _remove(worker.scratch)
+            remove(worker.scratch)
         with contextlib.suppress(Closed):
             worker.client.send(report)
         worker.client.close()
-
-    def _exit(self, worker: _Worker, status: int, cpu: float) -> dict:
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        kind = "exited" if number is None else "signal"
-        if worker.reason:
-            kind = worker.reason
-        elif number is not None and worker.group is not None and worker.group.out_of_memory():
-            kind = "memory"
-        elif number in (signal.SIGKILL, signal.SIGXCPU):
-            limit = max(1, math.ceil(worker.limits["cpu_seconds"]))
-            # The kernel ends it by a count of ticks, which on a busy machine differs from `cpu`.
-            kind = "cpu" if cpu >= limit * (0.8 if worker.killed else 0.4) else kind
-        return {
-            "kind": kind, "code": code, "signal": number,
-            "output": worker.counted, "cpu_seconds": round(cpu, 3),
-        }  # fmt: skip
 
     # -- events --------------------------------------------------------------------------------
 
@@ -305,7 +266,7 @@ class Supervisor:
             for key, _ in self.selector.select(self._patience()):
                 if self.selector.get_map().get(key.fd) is key:  # not ended by an earlier event
                     key.data()
-            self._look_after(time.monotonic())
+            self.look_after(time.monotonic())
 
     def _patience(self) -> float | None:
         if not self.workers:
@@ -325,6 +286,8 @@ class Supervisor:
                 self.spawn(message["spawn"], fds[0], client)
             except OSError as error:
                 client.send({"error": f"cannot prepare a worker: {error}"})
+                client.close()
+                os.close(fds[0])
             if not self.control.pending():
                 return
 
@@ -354,14 +317,14 @@ class Supervisor:
         else:
             self._finish(self.workers[message["ended"]], message)
 
-    def _is_running(self, worker: _Worker) -> None:
+    def _is_running(self, worker: Worker) -> None:
         worker.deadline = time.monotonic() + worker.limits["wall_seconds"]
         with contextlib.suppress(Closed):
             worker.client.send({"started": worker.pid})
         if worker.killed:  # asked for before there was anything to kill
             self._kill(worker)
 
-    def _on_link(self, worker: _Worker) -> None:
+    def _on_link(self, worker: Worker) -> None:
         try:
             message, _ = worker.link.receive()
             self._finish(worker, {"error": message["why"]})
@@ -373,13 +336,13 @@ class Supervisor:
         self.selector.unregister(self.server)
         self._wait_until_ready()
 
-    def _on_client(self, worker: _Worker) -> None:
+    def _on_client(self, worker: Worker) -> None:
         with contextlib.suppress(Closed):
             worker.client.receive()
         self.selector.unregister(worker.client)
         self._kill(worker)
 
-    def _on_output(self, worker: _Worker) -> None:
+    def _on_output(self, worker: Worker) -> None:
         """Count and drop what is there to read."""
         while worker.output >= 0:
             try:
@@ -396,7 +359,7 @@ class Supervisor:
                 if worker.counted > worker.limits["output_kib"] * 1024 + 2**20:
                     return
 
-    def _look_after(self, now: float) -> None:
+    def look_after(self, now: float) -> None:
         """What no descriptor tells: time, memory without a group, disk without a quota."""
         for worker in list(self.workers.values()):
             if now >= worker.deadline and not worker.reason:
@@ -420,84 +383,7 @@ class Supervisor:
         self._stop_server()  # process 1 of the sandbox: all workers end with it
         for worker in list(self.workers.values()):
             self._finish(worker, {"error": "the sandbox was closed"})
-        _remove(self.base)
-
-    # -- looking whether the walls stand -------------------------------------------------------
-
-    def _look(self) -> None:
-        """Start a worker that tries its walls, and look at it from here. Raises _WallsError."""
-        ours, theirs = socket.socketpair()
-        client, far = pair()
-        ours.settimeout(_PROBE_SECONDS)
-        worker = self.spawn(PROBE_LIMITS, theirs.detach(), far, probe=True)
-        try:
-            while not (worker.deadline < math.inf or worker.id not in self.workers):
-                for key, _ in self.selector.select(_PROBE_SECONDS):
-                    key.data()
-            if worker.id not in self.workers:
-                raise _WallsError(client.receive()[0].get("error", "the probe ended at once"))
-            found = json.loads(ours.makefile().readline())
-            self._record(worker, found)
-            ours.close()
-            while worker.id in self.workers:
-                for key, _ in self.selector.select(_TICK):
-                    if self.selector.get_map().get(key.fd) is key:
-                        key.data()
-                self._look_after(time.monotonic())
-        except (OSError, ValueError) as error:
-            raise _WallsError(f"the probe failed: {error}") from None
-        finally:
-            ours.close()
-            client.close()
-
-    def _record(self, worker: _Worker, found: dict[str, bool]) -> None:
-        """Note what holds. Raises _WallsError when a namespace that was asked for is missing."""
-        on = [name for name, holds in found.items() if holds]
-        if linux.LINUX:
-            pid = worker.pid
-            apart = watch.own_namespaces(pid)
-            if self.way != launch.WEAK and apart != set(watch.NAMESPACES.values()):
-                raise _WallsError(f"only these namespaces came about: {sorted(apart)}")
-            on += [f"{name}-namespace" for name in sorted(apart)]
-            if watch.status(pid).get("Uid", "0").split()[0] != str(os.geteuid()):
-                on.append("separate-user")
-            name = f"autograder-{os.getpid()}-{worker.id}"
-            if "memory" in self.limited and watch.groups(pid).count(name) >= len(self.limited):
-                on.append("cgroup")
-            elif "memory" not in self.limited:
-                on.append("memory-watch")
-                self.reasons["cgroup"] = "this user may not create control groups"
-        if self.once:
-            on.append("fresh-process")
-        self.reasons.setdefault("memory-watch", "not needed: a control group counts memory")
-        self.reasons.setdefault("fresh-process", "not needed: forking is safe here")
-        self.protections = on
-
-
-PROBE_LIMITS = {
-    "cpu_seconds": 10, "wall_seconds": 60, "memory_mib": 256, "processes": 16, "open_files": 64,
-    "file_mib": 1, "scratch_mib": 1, "output_kib": 64,
-}  # fmt: skip
-
-
-def _wait_for_end(worker: _Worker) -> None:
-    """Wait for a killed worker whose server no longer does; it is a child of this process now."""
-    if worker.pidfd >= 0:
-        waiter = select.poll()
-        waiter.register(worker.pidfd, select.POLLIN)
-        waiter.poll(_KILL_MILLISECONDS)
-    if worker.pid:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(worker.pid, os.WNOHANG if worker.pidfd >= 0 else 0)
-
-
-def _remove(folder: str) -> None:
-    """Remove a scratch folder, however the worker left its permissions."""
-    with contextlib.suppress(OSError):
-        shutil.rmtree(folder)
-        return
-    for command in (["chmod", "-R", "u+rwX", folder], ["rm", "-rf", folder]):
-        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+        remove(self.base)
 
 
 def main(fd: int) -> None:
@@ -513,7 +399,7 @@ def main(fd: int) -> None:
             state = {"protections": supervisor.protections, "reasons": supervisor.reasons}
             control.send({"ready": state | {"way": supervisor.way}})
             supervisor.serve()
-        except (_WallsError, RuntimeError) as error:
+        except (WallsError, RuntimeError) as error:
             control.send({"error": str(error)})
         finally:
             supervisor.close()

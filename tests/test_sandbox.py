@@ -358,6 +358,16 @@ def test_a_worker_has_no_rights_and_its_own_namespaces(strong: ForkServer) -> No
                 assert os.readlink(here) != os.readlink(there)
 
 
+def test_everything_but_scratch_is_mounted_read_only(strong: ForkServer) -> None:
+    with strong.spawn(SMALL) as worker:
+        lines = Path(f"/proc/{worker.pid}/mountinfo").read_text().splitlines()
+    mounts = [(line.split()[4], set(line.split()[5].split(","))) for line in lines]
+    writable = {point for point, options in mounts if "ro" not in options}
+    assert writable <= {"/scratch", "/proc", *(f"/dev/{n}" for n in rootfs._DEVICES)}
+    assert all("nosuid" in o for p, o in mounts if not p.startswith("/dev/"))
+    assert not any("shm" in p or str(rootfs.PROJECT) == p for p, _ in mounts)
+
+
 @pytest.mark.parametrize("number", [0, signal.SIGKILL])
 def test_signals_reach_nobody_else(server: ForkServer, number: int) -> None:
     need(server, "seccomp")
@@ -566,6 +576,70 @@ def test_the_filter_knows_each_call_once() -> None:
     for column in (1, 2):
         numbers = [e[column] for e in entries if e[column] != "-"]
         assert len(numbers) == len(set(numbers))
+
+
+def verdict(program: list[seccomp.Instruction], number: int, *arguments: int) -> int:
+    """What the kernel would answer: runs the filter on one call."""
+    words = [number, seccomp._ARCH[linux.MACHINE], 0, 0]
+    for argument in (*arguments, *[0] * (6 - len(arguments))):
+        words += [argument & 0xFFFFFFFF, argument >> 32]
+    at, value = 0, 0
+    while True:
+        code, yes, no, operand = program[at]
+        at += 1
+        match code:
+            case seccomp._LOAD:
+                value = words[operand // 4]
+            case seccomp._AND:
+                value &= operand
+            case seccomp._RET:
+                return operand
+            case seccomp._JEQ:
+                at += yes if value == operand else no
+            case seccomp._JGE:
+                at += yes if value >= operand else no
+            case seccomp._JGT:
+                at += yes if value > operand else no
+            case seccomp._JSET:
+                at += yes if value & operand else no
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_filter_decides_by_the_arguments(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linux, "MACHINE", machine)
+    column = 0 if machine == "x86_64" else 1
+    nr = {name: numbers[column] for name, numbers in seccomp._CHECKED.items()}
+    inside, alone = seccomp.program(None), seccomp.program(own_pid=77)
+    allow, deny = seccomp._ALLOW, seccomp._DENY
+    thread = linux.CLONE_THREAD | 0xF00
+    for name, arguments, in_namespace, without in [
+        ("kill", (77, 9), allow, allow),
+        ("kill", (78, 9), allow, deny),
+        ("kill", ((1 << 64) - 1, 9), allow, deny),
+        ("tgkill", (78, 78, 9), allow, deny),
+        ("rt_sigqueueinfo", (78, 9, 0), allow, deny),
+        ("clone", (17,), allow, deny),
+        ("clone", (thread,), allow, allow),
+        ("clone", (thread | linux.CLONE_NEWUSER,), deny, deny),
+        ("clone", (17 | linux.CLONE_NEWNET,), deny, deny),
+        ("clone3", (), seccomp._ABSENT, seccomp._ABSENT),
+        ("prlimit64", (0, 7), allow, allow),
+        ("prlimit64", (78, 7), deny, deny),
+        ("sendto", (3, 0, 1, 0, 0, 0), allow, allow),
+        ("sendto", (3, 0, 1, 0, 0x1000, 8), deny, deny),
+        ("sendto", (3, 0, 1, 0, 1 << 32, 8), deny, deny),
+        ("socketpair", (1, 1, 0), allow, allow),
+        ("socketpair", (1, 1 | 0o2000000, 0), allow, allow),  # SOCK_CLOEXEC
+        ("socketpair", (1, 2, 0), deny, deny),
+        ("socketpair", (2, 1, 0), deny, deny),
+    ]:
+        assert verdict(inside, nr[name], *arguments) == in_namespace, (name, arguments)
+        assert verdict(alone, nr[name], *arguments) == without, (name, arguments)
+    for number in seccomp._denied_numbers():
+        assert verdict(inside, number) == verdict(alone, number) == deny
+    read = 0 if machine == "x86_64" else 63
+    assert verdict(alone, read) == allow
+    assert verdict(alone, seccomp._NEWEST_KNOWN + 1) == seccomp._ABSENT
 
 
 def test_groups_are_found_for_version_2_too(

@@ -1,0 +1,75 @@
+"""A worker as the supervisor keeps it, and what its end was and leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+
+from autograder import cgroup
+from autograder.channel import Channel
+
+_END_MILLISECONDS = 5000
+
+
+@dataclass(eq=False)
+class Worker:
+    """One worker, from request to report."""
+
+    id: int
+    limits: dict
+    client: Channel  # the grader's end: "kill" comes in, the report goes out
+    output: int  # reading end of its stdout and stderr
+    group: cgroup.Group | None
+    scratch: str
+    pid: int = 0
+    pidfd: int = -1
+    counted: int = 0
+    deadline: float = math.inf
+    reason: str = ""  # the limit for which it was killed here
+    killed: bool = False
+    link: Channel | None = None  # its own server, where forking is unsafe
+
+
+def how_it_ended(worker: Worker, status: int, cpu: float) -> dict:
+    """The fields of Exit, from a wait status and the seconds of computing."""
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    kind = "exited" if number is None else "signal"
+    if worker.reason:
+        kind = worker.reason
+    elif number is not None and worker.group is not None and worker.group.out_of_memory():
+        kind = "memory"
+    elif number in (signal.SIGKILL, signal.SIGXCPU):
+        limit = max(1, math.ceil(worker.limits["cpu_seconds"]))
+        # The kernel ends it by a count of ticks, which on a busy machine differs from `cpu`.
+        kind = "cpu" if cpu >= limit * (0.8 if worker.killed else 0.4) else kind
+    return {
+        "kind": kind, "code": code, "signal": number,
+        "output": worker.counted, "cpu_seconds": round(cpu, 3),
+    }  # fmt: skip
+
+
+def wait_for_end(worker: Worker) -> None:
+    """Wait for a killed worker whose server no longer does; it is a child of this process now."""
+    if worker.pidfd >= 0:
+        waiter = select.poll()
+        waiter.register(worker.pidfd, select.POLLIN)
+        waiter.poll(_END_MILLISECONDS)
+    if worker.pid:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(worker.pid, os.WNOHANG if worker.pidfd >= 0 else 0)
+
+
+def remove(folder: str) -> None:
+    """Remove a scratch folder, however the worker left its permissions."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(folder)
+        return
+    for command in (["chmod", "-R", "u+rwX", folder], ["rm", "-rf", folder]):
+        subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
