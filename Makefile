@@ -29,10 +29,14 @@ help: ## list the targets
 setup: ## make the Python environment (.venv) and install requirements.txt
 	@sh tools/setup.sh
 
+# Results and gradebook of the sample class stay apart from those of a real one.
 demo: book ## build the book, grade the sample class, say where to look
 	@echo "demo: grading the sample class in samples/submitted"
+	@mkdir -p results/samples
 	@# 1: some could not be graded. The sample class holds three such files on purpose.
-	@$(python) -m autograder grade layernorm --submitted samples/submitted || [ $$? -eq 1 ]
+	@COURSE_DB_URL="sqlite:///$(CURDIR)/results/samples/gradebook.db" \
+	  $(python) -m autograder grade layernorm --submitted samples/submitted \
+	  --results results/samples || [ $$? -eq 1 ]
 	@echo "book:        _build/html/index.html (make serve shows it on localhost)"
 
 test: setup lint ## lint, then every test that fits into minutes

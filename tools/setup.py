@@ -13,13 +13,14 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements.txt"
@@ -52,7 +53,8 @@ PIP_FAULTS = (
 
 
 def main() -> None:
-    with one_at_a_time():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with one_at_a_time() as lock:
         if installed_already():
             return
         prepare_folder()
@@ -65,21 +67,21 @@ def main() -> None:
                 venv.create(VENV, with_pip=True, symlinks=True)
             except (OSError, subprocess.CalledProcessError) as error:
                 fail(f"cannot make a virtual environment in {VENV}: {error}")
-        install()
+        install(lock)
         STAMP.write_text(json.dumps({"requirements": digest(), "python": python_version()}))
         UNFINISHED.unlink()
 
 
 @contextlib.contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Wait while another set-up of this checkout runs. The lock ends with its process."""
+def one_at_a_time() -> Iterator[int]:
+    """Wait while another set-up of this checkout runs. The lock ends with its processes."""
     with open(REQUIREMENTS, "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say("another set-up is running; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield lock.fileno()
 
 
 def installed_already() -> bool:
@@ -112,43 +114,57 @@ def check_disk() -> None:
         fail(f"{free:.1f} GB are free at {VENV}, {MINIMUM_FREE_GB:g} GB are needed")
 
 
-def install() -> None:
-    """Run pip, show which package it is at, keep its whole output in the log."""
+def install(lock: int) -> None:
+    """Run pip, show which package it is at, keep its whole output in the log.
+
+    pip holds the lock too: should this process be killed, the next one waits for what is left.
+    """
     say(f"installing requirements.txt (some minutes; everything pip says is in {LOG})")
     command = [str(venv_python()), "-m", "pip", "install", "--disable-pip-version-check",
                "--no-input", "--progress-bar", "off", "-r", str(REQUIREMENTS)]  # fmt: skip
-    started, packages, told = time.monotonic(), 0, 0.0
-    tail: list[str] = []
-    bar = sys.stdout.isatty()
+    started = time.monotonic()
     with open(LOG, "w", encoding="utf-8") as log, subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        pass_fds=[lock],
     ) as pip:  # fmt: skip
         assert pip.stdout is not None
-        for line in pip.stdout:
-            log.write(line)
-            log.flush()
-            tail.append(line)
-            word, _, rest = line.strip().partition(" ")
-            if word not in ("Collecting", "Downloading", "Installing"):
-                continue
-            packages += word == "Collecting"
-            now = time.monotonic()
-            if not bar and now - told < 10 and word != "Installing":
-                continue
-            told = now
-            what = f"{word.lower()} {rest.partition(' (')[0]}"
-            what = "unpacking and writing files" if word == "Installing" else what
-            text = f"  {now - started:4.0f} s  {packages:3d} packages  {what}"[:96]
-            print(f"\r\033[K{text}" if bar else text, end="" if bar else "\n", flush=True)
-    if bar:
-        print()
+        try:
+            output = follow(pip.stdout, log)
+        except BaseException:
+            pip.kill()
+            raise
     if pip.returncode:
-        output = "".join(tail)
         for sign, meaning in PIP_FAULTS:
             if sign in output:
                 fail(f"pip failed: {meaning} (details in {LOG})")
         fail(f"pip failed; the reason is at the end of {LOG}")
     say(f"done in {time.monotonic() - started:.0f} s")
+
+
+def follow(lines: Iterable[str], log: TextIO) -> str:
+    """Log pip's lines and show which package it is at: one line on a terminal, a few in a log."""
+    started, told, packages = time.monotonic(), 0.0, 0
+    bar = sys.stdout.isatty()
+    output = []
+    for line in lines:
+        output.append(line)
+        log.write(line)
+        log.flush()
+        word, _, rest = line.strip().partition(" ")
+        if word not in ("Collecting", "Downloading", "Installing"):
+            continue
+        packages += word == "Collecting"
+        now = time.monotonic()
+        if not bar and now - told < 10 and word != "Installing":
+            continue
+        told = now
+        what = f"{word.lower()} {rest.partition(' (')[0]}"
+        what = "unpacking and writing files" if word == "Installing" else what
+        text = f"  {now - started:4.0f} s  {packages:3d} packages  {what}"[:96]
+        print(f"\r\033[K{text}" if bar else text, end="" if bar else "\n", flush=True)
+    if bar:
+        print()
+    return "".join(output)
 
 
 def other_python_asked_for() -> bool:
