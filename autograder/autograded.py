@@ -42,10 +42,13 @@ class Learner:
 
     sources: grade_id of a solution cell -> the learner's source for it.
     added: source of each code cell the learner added, in order.
+    texts: text cells the learner added or changed, where the assignment has written questions: an
+        answer may stand in one.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
     added: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
 
 def read_learner(path: Path | None, released: submission.Released) -> Learner:
@@ -54,10 +57,9 @@ def read_learner(path: Path | None, released: submission.Released) -> Learner:
         return Learner()
     try:
         handed_in = submission.read(path, released)
-        texts = {c.grade_id: c.source for c in raw.load(path).cells if c.kind == "markdown"}
+        sources, texts = _written(raw.load(path).cells, released)
     except (submission.Unreadable, OSError):
         return Learner()
-    sources = {name: text for name, text in texts.items() if name}
     code: dict[str, str] = {}
     for cell in handed_in.cells:
         if cell.origin == "solution" and cell.grade_id:
@@ -67,7 +69,26 @@ def read_learner(path: Path | None, released: submission.Released) -> Learner:
     for name in handed_in.missing:
         code[name] = f"# No cell of the submission defines {name}."
     added = [cell.source for cell in handed_in.cells if cell.origin == "added"]
-    return Learner(sources | code, added)
+    return Learner(sources | code, added, texts)
+
+
+def _written(
+    cells: Sequence[raw.RawCell], released: submission.Released
+) -> tuple[dict[str, str], list[str]]:
+    """The answers to written questions by grade_id, and all other text that was not handed out."""
+    answers: dict[str, str] = {}
+    others: list[str] = []
+    for cell in cells if released.written else ():
+        text = cell.source.strip()
+        if not text or text in released.texts:
+            continue
+        name = submission.written_answer(cell, released)
+        if name is not None and text not in answers.get(name, ""):
+            before = answers.get(name)  # a cell that was split or copied: all parts are shown
+            answers[name] = f"{before}\n\n{text}" if before else text
+        elif name is None and cell.kind != "code":
+            others.append(text)
+    return answers, others
 
 
 def plain(text: object, limit: int = _MESSAGE_LIMIT) -> str:
@@ -136,6 +157,11 @@ def is_task(cell: NotebookNode) -> bool:
     return bool(cell.metadata.get("nbgrader", {}).get("task"))
 
 
+def is_written(cell: NotebookNode) -> bool:
+    """A question answered in words: a person grades the learner's own cell."""
+    return is_grade(cell) and is_solution(cell)
+
+
 def grade_id(cell: NotebookNode) -> str:
     return cell.metadata.get("nbgrader", {}).get("grade_id", "")
 
@@ -178,6 +204,12 @@ def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -
     for number, source in enumerate(learner.added, start=1):
         source = plain(source, _SOURCE_LIMIT)
         notebook.cells.append(nbformat.v4.new_code_cell(source, id=f"added-{number}"))
+    if learner.texts:
+        title = "**Text cells that the learner added or changed**"
+        notebook.cells.append(_markdown("text-0", title))
+    for number, text in enumerate(learner.texts, start=1):
+        text = literal(plain(text, _SOURCE_LIMIT))
+        notebook.cells.append(_markdown(f"text-{number}", text))
     return _with_ids(notebook)
 
 

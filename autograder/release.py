@@ -4,6 +4,10 @@ The source is a jupytext percent script with nbgrader metadata in its cell heade
 turns it into the instructor's notebook under build/source/, and `release` lets nbgrader remove the
 solutions from that. Both give the same bytes every time. What is wrong with a source is said in one
 line by a `ReleaseError`.
+
+An exercise is a code cell and the check cell after it. A written question is one text cell,
+`nbgrader={"grade_id": "written_<word>", "written": true, "points": 3}`, with the marking guide
+between the solution markers; a person grades it.
 """
 
 from __future__ import annotations
@@ -23,8 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 MARKERS = ("BEGIN SOLUTION", "END SOLUTION", "HIDDEN TESTS", "BEGIN MARK SCHEME")
 IMPORT_SAFE = "active-ipynb"
+WRITTEN = "written_"
 NAME = re.compile(r"[A-Za-z0-9_-]+")
-KEYS = {"grade_id", "solution", "grade", "locked", "points", "schema_version", "cell_type", "task"}
+KEYS = {"grade_id", "solution", "grade", "locked", "points", "written"}
+KEYS |= {"schema_version", "cell_type", "task"}
 
 
 class ReleaseError(Exception):
@@ -48,7 +54,16 @@ def points(assignment: str, root: Path = ROOT) -> dict[str, float]:
     return {
         meta["grade_id"].removeprefix("test_"): float(meta["points"])
         for _, meta in _graded(_source_notebook(assignment, root))
-        if meta["grade"]
+        if meta["grade"] and not meta["solution"]
+    }
+
+
+def written(assignment: str, root: Path = ROOT) -> dict[str, float]:
+    """Points of each written question, by grade_id, in the order of the notebook."""
+    return {
+        meta["grade_id"]: float(meta["points"])
+        for _, meta in _graded(_source_notebook(assignment, root))
+        if _is_written(meta)
     }
 
 
@@ -59,7 +74,7 @@ def solution_cells(assignment: str, root: Path = ROOT) -> dict[str, str]:
             line for line in cell.source.split("\n") if line.strip() not in (BEGIN, END)
         )
         for cell, meta in _graded(_source_notebook(assignment, root))
-        if meta["solution"]
+        if meta["solution"] and not meta["grade"]
     }
 
 
@@ -77,7 +92,7 @@ def stub(assignment: str, name: str, root: Path = ROOT) -> str:
     cells = {
         meta["grade_id"]: cell.source
         for cell, meta in _graded(nbformat.read(path, as_version=4))
-        if meta["solution"]
+        if meta["solution"] and not meta["grade"]
     }
     if name not in cells:
         raise ReleaseError(f"{assignment}: no exercise {name!r}, there are {', '.join(cells)}")
@@ -199,7 +214,8 @@ def _cell_metadata(cell: Any, where: str) -> dict[str, Any]:
     """Metadata of a cell with the nbgrader part completed.
 
     A header states only what is particular: `grade_id` and `solution` of a solution cell,
-    `grade_id` and `points` of a check cell, `grade_id` alone for a cell that is only locked.
+    `grade_id` and `points` of a check cell, `grade_id`, `written` and `points` of a written
+    question, `grade_id` alone for a cell that is only locked.
     """
     kept = {key: cell.metadata[key] for key in ("tags", "nbgrader") if key in cell.metadata}
     unknown = sorted(key for key in set(cell.metadata) - set(kept) if key[:9] != "lines_to_")
@@ -215,6 +231,11 @@ def _cell_metadata(cell: Any, where: str) -> dict[str, Any]:
         raise ReleaseError(
             f"{where} needs a grade_id of letters, digits, _ and -, not {grade_id!r}"
         )
+    if "written" in given:  # our word for what nbgrader writes as two flags
+        if given["written"] is not True:
+            raise ReleaseError(f"{where} ({grade_id}) cannot have written={given['written']!r}")
+        given = {"solution": True, "grade": True, "points": None, **given}
+        del given["written"]
     solution, grade = given.get("solution", False), given.get("grade", "points" in given)
     complete = {
         "cell_type": cell.cell_type,
@@ -252,7 +273,9 @@ def _check_notebook(notebook: Any, assignment: str) -> None:
         if name in seen:
             raise ReleaseError(f"{where} repeats the grade_id {name!r}")
         seen.add(name)
-        if meta["solution"]:
+        if _is_written(meta):
+            _check_written(cell, name, where)
+        elif meta["solution"]:
             _check_solution(cell, name, where)
             solutions.append(name)
         elif meta["grade"]:
@@ -264,12 +287,9 @@ def _check_notebook(notebook: Any, assignment: str) -> None:
 
 
 def _check_solution(cell: Any, name: str, where: str) -> None:
-    if cell.cell_type != "code" or cell.metadata["nbgrader"]["grade"]:
-        raise ReleaseError(f"{where} ({name}) must be a code cell without points")
-    lines = [line.strip() for line in cell.source.split("\n")]
-    marks = [line for line in lines if any(marker in line for marker in MARKERS)]
-    if not marks or marks != [BEGIN, END] * (len(marks) // 2):
-        raise ReleaseError(f"{where} ({name}) needs pairs of the lines {BEGIN} and {END}")
+    if cell.cell_type != "code":
+        raise ReleaseError(f"{where} ({name}) must be a code cell")
+    _check_markers(cell, name, where)
     try:
         tree = ast.parse(cell.source)
     except SyntaxError as error:
@@ -280,18 +300,40 @@ def _check_solution(cell: Any, name: str, where: str) -> None:
         raise ReleaseError(f"{where} must define {name}, the name it is graded by")
 
 
-def _check_test(cell: Any, name: str, solutions: list[str], where: str) -> None:
-    if not name.startswith("test_") or name.removeprefix("test_") not in solutions:
-        raise ReleaseError(f"{where} ({name}) is a check cell without a solution cell before it")
+def _check_written(cell: Any, name: str, where: str) -> None:
+    if cell.cell_type != "markdown" or not name.startswith(WRITTEN):
+        raise ReleaseError(f"{where} ({name}) must be a markdown cell named {WRITTEN}<word>")
+    _check_markers(cell, name, where)
+    _check_points(cell, name, where)
+
+
+def _check_markers(cell: Any, name: str, where: str) -> None:
+    lines = [line.strip() for line in cell.source.split("\n")]
+    marks = [line for line in lines if any(marker in line for marker in MARKERS)]
+    if not marks or marks != [BEGIN, END] * (len(marks) // 2):
+        raise ReleaseError(f"{where} ({name}) needs pairs of the lines {BEGIN} and {END}")
+
+
+def _check_points(cell: Any, name: str, where: str) -> None:
     worth = cell.metadata["nbgrader"]["points"]
     if isinstance(worth, bool) or not isinstance(worth, int | float) or not 0 <= worth < 1e6:
         raise ReleaseError(f"{where} ({name}) has points {worth!r}, not a number of at least 0")
+
+
+def _check_test(cell: Any, name: str, solutions: list[str], where: str) -> None:
+    if not name.startswith("test_") or name.removeprefix("test_") not in solutions:
+        raise ReleaseError(f"{where} ({name}) is a check cell without a solution cell before it")
+    _check_points(cell, name, where)
     if cell.cell_type != "code" or IMPORT_SAFE not in cell.metadata.get("tags", []):
         raise ReleaseError(f"{where} ({name}) must be a code cell tagged {IMPORT_SAFE}")
     try:
         ast.parse(cell.source)
     except SyntaxError as error:
         raise ReleaseError(f"{where} ({name}) is not Python: {error.msg}") from None
+
+
+def _is_written(meta: Any) -> bool:
+    return bool(meta["solution"] and meta["grade"])
 
 
 def _graded(notebook: Any) -> Iterator[tuple[Any, Any]]:

@@ -22,7 +22,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from autograder.autograded import exercise_text, plain, points, read_released, released_points
+from autograder.autograded import (
+    exercise_text,
+    grade_id,
+    is_written,
+    plain,
+    points,
+    read_released,
+    released_points,
+)
 from autograder.summary import VERDICTS, protections, summarize
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -62,6 +70,7 @@ def write_report(
     on, off = protections(class_results)
     pages = _Pages(book)
     shared = {"results": ordered, "summary": summary, "on": on, "off": off, "names": names}
+    shared["written"] = _written_questions(released)
 
     _write(out_dir / "results.json", to_json(ordered))
     _write(out_dir / "scores.csv", to_csv(ordered, summary))
@@ -288,6 +297,15 @@ def _released_exercises(released: Path | None) -> Mapping[str, float]:
         return {}
     full = released_points(read_released(released))
     return {name.removeprefix("test_"): n for name, n in full.items() if name.startswith("test_")}
+
+
+def _written_questions(released: Path | None) -> Mapping[str, float]:
+    """Points of the questions that a person grades; no score of a class file holds them."""
+    if released is None:
+        return {}
+    notebook = read_released(released)
+    full = released_points(notebook)
+    return {grade_id(cell): full[grade_id(cell)] for cell in notebook.cells if is_written(cell)}
 
 
 def _write(path: Path, text: str) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "find_notebook",
     "read",
     "released",
+    "written_answer",
 ]
 
 MAX_NOTICES = 30
@@ -46,10 +47,12 @@ class ReleasedCell:
 
 @dataclass(frozen=True)
 class Released:
-    """The code cells of the released notebook, in order. Read once a class."""
+    """The cells of the released notebook, in order. Read once a class."""
 
     cells: tuple[ReleasedCell, ...]
     graded: tuple[str, ...]  # graded names, in order
+    written: tuple[str, ...] = ()  # grade ids of the questions answered in words, in order
+    texts: frozenset[str] = frozenset()  # of all text cells, answer cells too, blanks stripped
 
     @cached_property
     def tests(self) -> frozenset[str]:
@@ -102,7 +105,10 @@ def released(path: Path) -> Released:
         Unreadable: not a notebook.
         ValueError: no cell defines a graded name.
     """
-    raw = [cell for cell in load(Path(path)).cells if cell.kind == "code" and cell.source.strip()]
+    handed_out = load(Path(path)).cells
+    texts = [cell for cell in handed_out if cell.kind != "code"]
+    written = tuple(c.grade_id for c in texts if c.grade_id and c.flags.get("solution"))
+    raw = [cell for cell in handed_out if cell.kind == "code" and cell.source.strip()]
     kinds = [_released_kind(cell) for cell in raw]
     trees = [parse(to_python(cell.source)[0] or "") or ast.Module([], []) for cell in raw]
     ids = [cell.grade_id for cell, kind in zip(raw, kinds, strict=True) if kind == "solution"]
@@ -128,7 +134,8 @@ def released(path: Path) -> Released:
         cells.append(
             ReleasedCell(kind, cell.grade_id, cell.source if python is None else python, names)
         )
-    return Released(tuple(cells), graded)
+    shown = frozenset(cell.source.strip() for cell in texts)
+    return Released(tuple(cells), graded, written, shown)
 
 
 def _released_kind(cell: RawCell) -> Literal["solution", "test", "given"]:
@@ -158,7 +165,8 @@ def read(path: Path, released: Released) -> Submission:
         Unreadable: with one line that says what to do.
     """
     notebook = load(Path(path))
-    notices = list(notebook.notices)
+    notices = [_by_a_person(len(released.written))] if released.written else []
+    notices += notebook.notices
     cells: list[_Read] = []
     recognised = False
     for raw in notebook.cells:
@@ -211,6 +219,8 @@ def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool
     if known is not None and known.kind != "solution":
         return known.kind != "given", None  # other assignments have the same imports
     bound = _bound(tree) if tree is not None else _seems_bound(python)
+    if raw.grade_id in released.written and not bound:
+        return True, None  # an answer in words whose cell was turned into a code cell
     names = tuple(name for name in released.graded if name in bound)
     if raw.grade_id in released.tests and not names:
         return True, None
@@ -231,6 +241,8 @@ def _with_misfiled(
         text = raw.source
         if raw.kind == "code" or len(text) > MAX_CELL_CHARS or not (_seems_bound(text) & wanted):
             continue
+        if raw.grade_id in released.written:
+            continue  # code quoted in an answer stays a quotation
         _, cell = _look_at(raw, released, [])
         if cell is not None and cell.error is None and not cell.stub and wanted & set(cell.names):
             extra.append(cell)
@@ -238,6 +250,22 @@ def _with_misfiled(
                 f"cell {raw.index + 1} is a text cell but holds {cell.names[0]}: run as code"
             )
     return sorted([*cells, *extra], key=lambda cell: cell.index)
+
+
+def written_answer(cell: RawCell, released: Released) -> str | None:
+    """The grade id of the written question that the cell answers; None for all other cells."""
+    if cell.grade_id not in released.written:
+        return None
+    if cell.kind == "code":
+        tree = parse(cell.source)
+        if _seems_bound(cell.source) if tree is None else _bound(tree):
+            return None  # it is run, see `read`
+    return cell.grade_id
+
+
+def _by_a_person(questions: int) -> str:
+    which = "1 written question" if questions == 1 else f"{questions} written questions"
+    return f"a person grades {which}: the points are not part of this score"
 
 
 def _given(released: Released) -> list[Cell]:

@@ -378,3 +378,13 @@ def _changed(text: str, old: str, new: str) -> str:
 NO_MEAN_TERM = _changed(BACKWARD, "g - g.mean(-1, keepdim=True) - x_hat", "g - x_hat")
 NO_X_HAT_TERM = _changed(BACKWARD, " - x_hat * (g * x_hat).mean(-1, keepdim=True)", "")
 NOT_REDUCED = _changed(BACKWARD, "(grad_out * x_hat).sum(rows) if rows else ", "")
+
+WRITTEN = {
+    "written_memory": """\
+It takes mean and variance from the token itself, so there is nothing to remember. BatchNorm needs
+the batch, or averages of old batches. With a **batch of one** (a chat, one token at a time) it
+would have to trust those averages, and `var(correction=0)` of one sample is 0.""",
+    "written_tenfold": """\
+The output is the same, because mean and std grow tenfold too. $L(10W) = L(W)$, so the gradient is
+ten times smaller, and relative to W the step is 100 times smaller.""",
+}

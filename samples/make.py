@@ -177,7 +177,11 @@ def _truncated(notebook: Notebook) -> bytes:
 
 
 STUDENTS: dict[str, Student] = {
-    "student01": Student("right, as the chapter has it", FULL, RIGHT),
+    "student01": Student(
+        "right, as the chapter has it, with both questions answered",
+        Expected(outcome="full", exercises=FULL.exercises, notice="a person grades 2 written"),
+        {**RIGHT, **answers.WRITTEN},
+    ),
     "student02": Student(
         "right, with einsum",
         FULL,

@@ -27,6 +27,16 @@ def half(x):
 # assert half(4) == 2, "half of 4 is 2"
 """
 
+QUESTION = """
+
+# %% [markdown] nbgrader={"grade_id": "written_why", "written": true, "points": 3}
+# Why?
+#
+# ### BEGIN SOLUTION
+# One point for each half.
+# ### END SOLUTION
+"""
+
 
 @pytest.fixture
 def course(tmp_path):
@@ -169,6 +179,21 @@ def test_every_exercise_states_points_time_and_difficulty_and_has_three_hints(na
     assert text[-1].startswith("## Before you hand in")
 
 
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+def test_marking_guides_of_written_questions_stay_with_the_instructor(name):
+    cells = by_grade_id(released(name))
+    source = by_grade_id(nbformat.read(release.build_source(name), as_version=4))
+    shown = {line for cell in released(name).cells for line in cell.source.split("\n")}
+    for question, worth in release.written(name).items():
+        meta = cells[question].metadata.nbgrader
+        assert (meta.solution, meta.grade, meta.locked, meta.points) == (True, True, False, worth)
+        assert cells[question].cell_type == "markdown"
+        assert cells[question].source.rstrip().endswith("YOUR ANSWER HERE")
+        assert "marking guide" in source[question].source.lower()
+        guide = source[question].source.split(release.BEGIN)[1].split("\n")[1:-1]
+        assert not [line for line in guide if len(line) > 12 and line in shown]
+
+
 # ---- the pipeline, on a tiny course --------------------------------------------------------------
 
 
@@ -183,6 +208,31 @@ def test_release_replaces_the_solution_and_keeps_the_check(course):
     assert release.solution_cells("halves", course) == {"half": "def half(x):\n    return x / 2"}
     assert release.points("halves", course) == {"half": 2.0}
     assert release.assignments(course) == ["halves"]
+
+
+def test_a_written_question_is_a_manually_graded_text_cell_without_its_guide(course):
+    write(course, SOURCE + QUESTION)
+    cell = by_grade_id(nbformat.read(release.release("halves", course), as_version=4))[
+        "written_why"
+    ]
+    assert (cell.cell_type, cell.source) == ("markdown", "Why?\n\nYOUR ANSWER HERE")
+    kept = {k: cell.metadata.nbgrader[k] for k in ("grade", "solution", "locked", "task", "points")}
+    assert kept == {"grade": True, "solution": True, "locked": False, "task": False, "points": 3}
+    assert "written" not in cell.metadata.nbgrader
+    assert release.written("halves", course) == {"written_why": 3.0}
+    assert release.points("halves", course) == {"half": 2.0}
+    assert list(release.solution_cells("halves", course)) == ["half"]
+    with pytest.raises(release.ReleaseError, match="no exercise 'written_why', there are half"):
+        release.stub("halves", "written_why", course)
+
+
+def test_a_written_answer_in_exercises_is_not_overwritten(course):
+    write(course, SOURCE + QUESTION)
+    path = release.release("halves", course)
+    path.write_text(path.read_text().replace("YOUR ANSWER HERE", "Because 2 + 2 = 4."))
+    write(course, SOURCE + QUESTION.replace("Why?", "Why so?"))
+    with pytest.raises(release.ReleaseError, match="holds an answer to written_why"):
+        release.release("halves", course)
 
 
 def test_release_writes_the_same_bytes_each_time_and_no_gradebook(course):
@@ -288,6 +338,26 @@ BROKEN = {
     "another name": ("def half(", "def halve(", "must define half"),
     "check runs on import": (' tags=["active-ipynb"]', "", "must be a code cell tagged"),
 }
+
+
+BROKEN_QUESTION = {
+    "another name": ("written_why", "why", "must be a markdown cell named written_<word>"),
+    "code": ("# %% [markdown] ", "# %% ", "must be a markdown cell named written_<word>"),
+    "no guide": ("# ### BEGIN SOLUTION\n", "", "needs pairs of the lines"),
+    "no points": (', "points": 3', "", "points None"),
+    "points of another kind": ('"points": 3', '"points": true', "points True"),
+    "not a flag": ('"written": true', '"written": 1', "written=1"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_QUESTION)
+def test_a_broken_question_is_refused_in_one_line(course, name):
+    old, new, message = BROKEN_QUESTION[name]
+    assert old in QUESTION
+    write(course, SOURCE + QUESTION.replace(old, new))
+    with pytest.raises(release.ReleaseError) as caught:
+        release.build_source("halves", course)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", BROKEN)

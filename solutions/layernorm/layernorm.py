@@ -12,6 +12,8 @@
 # | 2 | `LayerNorm(d_model, eps)` | 5 | easy | 10 min |
 # | 3 | `layer_norm_backward(grad_out, x, weight, eps)` | 7 | hard | 35 min |
 #
+# Two written questions at the end are worth 3 points each. A person grades them.
+#
 # **How to work.** Replace `raise NotImplementedError()` with your code and run the cell with
 # Shift+Enter. Then run the check cell below it. A check that fails says what it saw and what to
 # look at. Stuck? Open the hints one at a time. Add as many cells of your own as you like.
@@ -511,6 +513,64 @@ def layer_norm_backward(
 # print("Exercise 3: the visible checks pass.")
 
 # %% [markdown]
+# ## Question 1: no memory
+#
+# *3 points, in words, about 10 minutes*
+#
+# A batch norm layer stores running statistics and behaves differently in training and in
+# evaluation. Your `LayerNorm` does neither. In three to six sentences: why can layer norm do without
+# them, and in which situation does that make a practical difference? Name one, and say what would
+# go wrong with batch norm there.
+#
+# Write your answer into the next cell, in place of its text. Nothing runs it, and a person reads it.
+
+# %% [markdown] nbgrader={"grade_id": "written_memory", "written": true, "points": 3}
+# ### BEGIN SOLUTION
+# **A model answer.** Layer norm takes mean and variance from the vector it normalizes. They are at
+# hand whenever there is an input, so nothing has to be remembered, and the result for a vector is
+# the same in training, in evaluation and in any batch. Batch norm takes them from the other samples
+# of the batch. At evaluation there may be no other samples, so it stores averages from training.
+# When a model generates text token by token for one user, the batch holds one sample: batch norm in
+# training mode would divide by a variance of 0, and in evaluation mode it relies on stored averages
+# that may not fit this text. Layer norm computes what it computed in training.
+#
+# **Marking guide.**
+#
+# - 1 point: the statistics come from the sample (or token) itself, so they are there at any time.
+# - 1 point: batch norm needs stored averages since they come from other samples.
+# - 1 point: a fitting situation with its consequence. Accept: batches of one, texts of different
+#   lengths, a shift between training and test data, distributed training with few samples per
+#   device, reinforcement or online learning.
+# - No point is lost for language. "Layer norm is better for text" without a reason earns nothing.
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Question 2: weights ten times as large
+#
+# *3 points, in words, about 10 minutes*
+#
+# A linear layer without bias, $h = Wx$, feeds a layer norm. Somebody multiplies all of $W$ by 10.
+# Take `eps` as 0. What happens to the output of the layer norm? What happens to the gradient of the
+# loss with respect to $W$? So if plain gradient descent takes one step with the same learning rate as
+# before, how does the *relative* change of $W$ compare?
+
+# %% [markdown] nbgrader={"grade_id": "written_tenfold", "written": true, "points": 3}
+# ### BEGIN SOLUTION
+# **A model answer.** Each $h$ becomes ten times as large, its mean and its standard deviation do too,
+# so the output stays as it was. The loss as a function of $W$ does not change when $W$ is scaled, so
+# its slope at $10W$ is a tenth of the slope at $W$: the gradient is divided by 10. The step is a tenth
+# as large and the weights are ten times as large, so the relative change is divided by 100. The norm
+# of the weights acts like a learning rate.
+#
+# **Marking guide.**
+#
+# - 1 point: the output does not change, with a reason (mean and deviation scale along).
+# - 1 point: the gradient is divided by 10. Accept a derivation by the chain rule or from
+#   $L(cW) = L(W)$, or "it has the factor `rstd`, and `rstd` is divided by 10".
+# - 1 point: the relative change is divided by 100. Only "it learns more slowly" earns half a point.
+# ### END SOLUTION
+
+# %% [markdown]
 # ## Before you hand in
 #
 # - Restart the kernel and run all cells (*Kernel > Restart Kernel and Run All Cells*). Cells that
@@ -518,6 +578,7 @@ def layer_norm_backward(
 # - All three check cells print that their checks pass. The hidden tests go further: read the three
 #   docstrings once more and try shapes, dtypes and values of `eps` that the checks do not use.
 # - No exercise calls a ready-made normalization, and exercise 3 does not call autograd.
+# - Both written questions have an answer in their own cell.
 # - The functions and the class still have their names and arguments. An exercise you leave out
 #   costs only its own points.
 # - Save, and hand in `layernorm.ipynb`.
