@@ -40,7 +40,7 @@ demo: book ## build the book, grade the sample class, say where to look
 	@echo "book:        _build/html/index.html (make serve shows it on localhost)"
 
 test: setup lint ## lint, then every test that fits into minutes
-	$(python) -m pytest -m "not soak" $(PYTEST_ARGS)
+	$(python) -m pytest $(PYTEST_ARGS)
 
 soak: setup ## the long tests: fuzzing, faults, full experiments
 	$(python) -m pytest -m soak $(PYTEST_ARGS)
