@@ -6,7 +6,6 @@ Copied into the sandbox.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import stat
@@ -80,12 +79,14 @@ def restrict(readable: Sequence[str], writable: Sequence[str], devices: Sequence
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        try:
-            if not stat.S_ISDIR(os.fstat(fd).st_mode):
-                rights &= _FILE_RIGHTS
-            rule = _PathRule(rights=rights, parent=fd)
-            linux.syscall("landlock_add_rule", ruleset, 1, ctypes.byref(rule), 0)
-        finally:
-            os.close(fd)
+    except OSError:  # what cannot be opened stays forbidden
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _FILE_RIGHTS
+        rule = _PathRule(rights=rights, parent=fd)
+        linux.syscall("landlock_add_rule", ruleset, 1, ctypes.byref(rule), 0)
+    finally:
+        os.close(fd)

@@ -135,8 +135,8 @@ def _privileged(proc: int, tell: int, base: str, plan: dict, user: int | None) -
 def _drop_to(user: int | None) -> None:
     if user is not None:  # stops: acting with the rights of the grader's own user
         os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
+        os.setregid(user, user)
+        os.setreuid(user, user)  # from root: the saved one too
         if linux.LINUX:
             linux.prctl(_PR_SET_DUMPABLE, 1)  # or its own /proc files would belong to root
 
