@@ -84,8 +84,8 @@ def submissions(folder: Path, assignment: str) -> list[Submitted]:
     found = []
     for student in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
         handed_in = student / assignment
-        if not handed_in.is_dir():
-            continue
+        if not os.path.lexists(handed_in):
+            continue  # nothing was handed in; a dangling link is told by `find_notebook`
         try:
             path, notices = submission.find_notebook(handed_in, assignment)
             found.append(Submitted(student.name, path, tuple(notices)))
