@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import Counter
 from functools import cache
@@ -13,40 +14,56 @@ from alternatives.layernorm import STYLES, module
 from in_process import grade, load, score
 
 from autograder import misconceptions
+from autograder import suite as suites
 from autograder.misconceptions import misconception
 
 ROOT = Path(__file__).resolve().parent.parent
-ALL = misconceptions.load("layernorm")
+ASSIGNMENTS = suites.names()
+KNOWN = {name: misconceptions.load(name) for name in ASSIGNMENTS}
+ALL = KNOWN["layernorm"]
+EVERY = [(name, index) for name in ASSIGNMENTS for index in range(len(KNOWN[name]))]
 
 
-def label(m):
-    twins = [other for other in ALL if (other.exercise, other.name) == (m.exercise, m.name)]
+def expectations(assignment):
+    return importlib.import_module(f"expectations.{assignment}")
+
+
+def label(assignment, index):
+    known = KNOWN[assignment]
+    m = known[index]
+    twins = [other for other in known if (other.exercise, other.name) == (m.exercise, m.name)]
     return f"{m.exercise}-{m.name}" + (f"-{twins.index(m) + 1}" if len(twins) > 1 else "")
 
 
+each = pytest.mark.parametrize(("assignment", "index"), EVERY, ids=[label(*e) for e in EVERY])
+
+
 @cache
-def graded(index):
-    return grade("layernorm", {ALL[index].exercise: ALL[index].implementation})
+def graded(assignment, index):
+    known = KNOWN[assignment][index]
+    return grade(assignment, {known.exercise: known.implementation})
 
 
-def full(exercise):
-    return sum(t.points for t in load("layernorm").tests if t.exercise == exercise)
+def full(assignment, exercise):
+    return sum(t.points for t in load(assignment).tests if t.exercise == exercise)
 
 
 # -- the matrix ----------------------------------------------------------------------------------
 
 
-def test_the_collection_covers_what_learners_write():
-    names = Counter(m.exercise for m in {(m.exercise, m.name): m for m in ALL}.values())
-    assert names["layer_norm"] >= 20
-    assert names["LayerNorm"] >= 10
-    assert names["layer_norm_backward"] >= 20
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_the_collection_covers_what_learners_write(assignment):
+    distinct = {(m.exercise, m.name) for m in KNOWN[assignment]}
+    names = Counter(exercise for exercise, _ in distinct)
+    least = expectations(assignment).LEAST
+    assert set(least) == set(load(assignment).exercises)
+    assert not {name: names[name] for name in least if names[name] < max(least[name], 8)}
 
 
-@pytest.mark.parametrize("index", range(len(ALL)), ids=map(label, ALL))
-def test_is_rejected_and_named(index):
-    known, results = ALL[index], graded(index)
-    assert score(results) < full(known.exercise)
+@each
+def test_is_rejected_and_named(assignment, index):
+    known, results = KNOWN[assignment][index], graded(assignment, index)
+    assert score(results) < full(assignment, known.exercise)
     named = [r.named for r in results if r.verdict == "wrong" and r.named]
     told = {part for name in named for part in name.split("+")}
     # Of a combination, a test may show one part only; all parts are named somewhere.
@@ -54,34 +71,25 @@ def test_is_rejected_and_named(index):
     assert set(named[0].split("+")) <= set(known.parts)
 
 
-# Where a test looks at too little to tell two mistakes apart, the one declared first is named.
-# (mistake, what some later test calls it instead)
-ALIKE = {
-    ("running-statistics", "statistics-over-batch"),  # the output in training is that
-    ("initial-values", "weight-and-bias-swapped"),  # zeros and ones: the same output
-    ("parameters-not-trainable", "parameters-detached"),  # no gradient either way
-    ("weight-and-bias-gradients-swapped", "grad-weight-without-x-hat"),  # both sum grad_out
-}
-
-
-@pytest.mark.parametrize("index", range(len(ALL)), ids=map(label, ALL))
-def test_is_never_taken_for_another(index):
-    known = ALL[index]
+@each
+def test_is_never_taken_for_another(assignment, index):
+    known = KNOWN[assignment][index]
     others = {
         (known.name, result.named)
-        for result in graded(index)
+        for result in graded(assignment, index)
         if result.named and not set(result.named.split("+")) <= set(known.parts)
     }
-    assert others <= ALIKE
+    assert others <= expectations(assignment).ALIKE
 
 
-def test_all_are_rejected_with_another_seed_too():
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_all_are_rejected_with_another_seed_too(assignment):
     accepted = []
-    for known in ALL:
+    for index, known in enumerate(KNOWN[assignment]):
         namespace = {known.exercise: known.implementation}
-        results = grade("layernorm", namespace, seed=2, recognise=False)
-        if score(results) == full(known.exercise):
-            accepted.append(label(known))
+        results = grade(assignment, namespace, seed=2, recognise=False)
+        if score(results) == full(assignment, known.exercise):
+            accepted.append(label(assignment, index))
     assert accepted == []
 
 
@@ -153,19 +161,20 @@ def test_a_wrong_output_that_nobody_foresaw_gets_no_name():
 # -- what the learner reads ------------------------------------------------------------------------
 
 
-def test_messages_speak_to_the_learner_in_short_sentences():
-    for known in ALL:
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_messages_speak_to_the_learner_in_short_sentences(assignment):
+    for known in KNOWN[assignment]:
         assert re.match(r"(You|Your|Two things at once|Three things at once)\b", known.message)
         assert known.message.endswith(".")
         assert len(known.message) < 250 * len(known.parts)
 
 
-def test_links_lead_to_anchors_that_the_chapter_defines():
-    anchors = set(re.findall(r"^\(([\w-]+)\)=$", (ROOT / "book/layernorm.md").read_text(), re.M))
-    for known in ALL:
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_links_lead_to_anchors_that_the_chapter_defines(assignment):
+    for known in KNOWN[assignment]:
         page, _, anchor = known.link.partition("#")
-        assert page == "layernorm.html"
-        assert anchor in anchors, known.link
+        text = (ROOT / "book" / page).with_suffix(".md").read_text(encoding="utf-8")
+        assert f"\n({anchor})=\n" in text, known.link
 
 
 # -- the decorator ---------------------------------------------------------------------------------

@@ -1,16 +1,17 @@
-"""The hidden suite of `layernorm`: who gets full marks, who gets none, and that points add up."""
+"""The hidden suite of `layernorm`: who gets no marks, what a mistake costs, what is forbidden.
+
+What holds for every suite is in `test_every_suite.py`.
+"""
 
 from __future__ import annotations
 
 import inspect
-import time
 from pathlib import Path
 
-import mutants
 import nbformat
 import pytest
 import torch
-from alternatives.layernorm import STYLES, module
+from alternatives.layernorm import module
 from in_process import grade, load, score
 from torch import nn
 
@@ -20,54 +21,13 @@ from autograder.suites.layernorm import inputs
 
 ROOT = Path(__file__).resolve().parent.parent
 POINTS = {"layer_norm": 8.0, "LayerNorm": 5.0, "layer_norm_backward": 7.0}
-SLOW_STYLES = {"row_by_row", "welford"}  # loops over elements in Python
 
 
 def failures(results):
     return [(r.exercise, r.test, r.verdict, r.message) for r in results if r.verdict != "pass"]
 
 
-# -- points --------------------------------------------------------------------------------------
-
-
-def test_points_add_up_to_those_of_the_released_notebook():
-    released = nbformat.read(ROOT / "exercises" / "layernorm" / "layernorm.ipynb", as_version=4)
-    metadata = [cell.metadata.get("nbgrader", {}) for cell in released.cells]
-    cells = {m["grade_id"]: m["points"] for m in metadata if m.get("grade") and m.get("points")}
-    suite = load("layernorm")
-    sums = {
-        name: sum(t.points for t in suite.tests if t.exercise == name) for name in suite.exercises
-    }
-    assert sums == POINTS
-    assert cells == {f"test_{name}": points for name, points in POINTS.items()}
-
-
-def test_titles_are_for_learners_and_tell_no_hidden_input():
-    suite = load("layernorm")
-    titles = [(t.exercise, t.title) for t in suite.tests]
-    assert len(set(titles)) == len(titles)
-    for _, title in titles:
-        assert 15 < len(title) < 100 and not title.endswith("."), title
-        assert not any(secret in title for secret in ("768", "1e4", "1000", "1e-3", "0.02")), title
-
-
 # -- full marks ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_the_solution_gets_full_marks_for_any_seed(seed):
-    results = grade("layernorm", vars(reference), seed=seed)
-    assert failures(results) == []
-    assert score(results) == 20
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_a_right_solution_in_another_style_gets_full_marks(style):
-    seeds = range(1, 2) if style in SLOW_STYLES else range(1, 4)
-    for seed in seeds:
-        results = grade("layernorm", STYLES[style], seed=seed)
-        assert failures(results) == [], f"seed {seed}"
-        assert score(results) == 20
 
 
 def test_expected_gradients_are_those_of_autograd_in_float64():
@@ -198,12 +158,6 @@ def test_the_stub_is_told_that_it_is_not_implemented_and_nothing_else():
 # -- independence and cost -------------------------------------------------------------------------
 
 
-def test_each_exercise_is_graded_without_the_others():
-    for name, points in POINTS.items():
-        results = grade("layernorm", {name: vars(reference)[name]})
-        assert score(results) == points
-
-
 def test_one_small_mistake_costs_its_own_tests_only():
     def unbiased(x, weight, bias, eps):
         h = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
@@ -213,13 +167,6 @@ def test_one_small_mistake_costs_its_own_tests_only():
     results = grade("layernorm", {"layer_norm": unbiased, "LayerNorm": module(unbiased)})
     assert score([r for r in results if r.exercise == "layer_norm"]) == 6.0
     assert score([r for r in results if r.exercise == "LayerNorm"]) == 4.75
-
-
-def test_the_suite_takes_little_time():
-    grade("layernorm", vars(reference))  # torch does some things slowly the first time
-    start = time.process_time()
-    grade("layernorm", vars(reference))
-    assert time.process_time() - start < 0.3
 
 
 # -- forbidden calls -------------------------------------------------------------------------------
@@ -358,13 +305,3 @@ def test_for_real_a_ready_made_layer_norm_gets_no_points(tmp_path):
     assert exercises["layer_norm"]["score"] == 0
     found = [(r["kind"], r["line"]) for r in result["review"] if r["exercise"] == "layer_norm"]
     assert ("forbidden-call", 3) in found
-
-
-# -- mutants ---------------------------------------------------------------------------------------
-
-
-def test_small_changes_to_the_solution_are_noticed():
-    found = list(mutants.mutants("layernorm"))
-    assert len(found) >= 150
-    survivors = {(m.exercise, m.change) for m in found if not mutants.killers("layernorm", m)}
-    assert survivors == set(mutants.EXPLAINED)

@@ -1,6 +1,7 @@
 """The checks that learners see pass for a right answer and say what is wrong with another."""
 
 import contextlib
+import importlib
 import io
 import re
 
@@ -11,96 +12,18 @@ from autograder import release
 
 ASSIGNMENTS = release.assignments()
 
-# exercise: {mistake: (text of the solution, text that replaces it, part of the message)}
 MISTAKES = {
-    "layer_norm": {
-        "unbiased variance": (
-            "centered.square().mean(dim=-1, keepdim=True)",
-            "x.var(dim=-1, keepdim=True)",
-            "divided by D, not D - 1",
-        ),
-        "eps outside the root": (
-            "torch.rsqrt(var + eps)",
-            "1 / (var.sqrt() + eps)",
-            "eps inside the square root",
-        ),
-        "eps ignored": ("var + eps", "var + 1e-5", "eps inside the square root"),
-        "batch axis": ("dim=-1", "dim=0", "over the last dimension"),
-        "all axes": ("mean(dim=-1, keepdim=True)", "mean()", "over the last dimension"),
-        "no affine": ("x_hat * weight + bias", "x_hat", "normalized * weight + bias"),
-        "affine first": (
-            "centered = x - x.mean",
-            "x = x * weight + bias\n    centered = x - x.mean",
-            "normalized * weight + bias",
-        ),
-        "input changed": (
-            "centered = x - x.mean(dim=-1, keepdim=True)",
-            "centered = x.sub_(x.mean(dim=-1, keepdim=True))",
-            "changed its input",
-        ),
-        "result always float32": (".to(dtype)", ".float()", "the result must be too"),
-        "no float32 for half types": ("torch.bfloat16):", ") and False:", "in float32?"),
-        "nothing returned": ("return (", "y = (", "returned None"),
-    },
-    "LayerNorm": {
-        "weight starts as zeros": ("torch.ones(d", "torch.zeros(d", "weight must start as ones"),
-        "bias starts as ones": ("torch.zeros(d", "torch.ones(d", "bias must start as zeros"),
-        "not registered": ("nn.Parameter(torch.ones(d_model))", "torch.ones(d_model)", "register"),
-        "scalar weight": ("torch.ones(d_model)", "torch.ones(1)", "of shape (d_model,)"),
-        "eps ignored": ("self.eps)", "1e-5)", "Is eps used?"),
-        "parameters not used": (
-            "self.weight, self.bias, self.eps",
-            "torch.ones_like(self.weight), torch.zeros_like(self.bias), self.eps",
-            "after loading other parameters",
-        ),
-        "parameters not trained": (
-            "self.weight, self.bias",
-            "self.weight.data, self.bias.data",
-            "no gradient can reach",
-        ),
-        "another name": ("self.weight", "self.gamma", "weight and bias"),
-        "float32 result": ("return layer_norm(x,", "return layer_norm(x.float(),", "bfloat16"),
-    },
-    "layer_norm_backward": {
-        "no mean term": ("g_hat - mean_g - x_hat", "g_hat - x_hat", "must be"),
-        "no x_hat term": (" - x_hat * mean_gx)", ")", "must be"),
-        "weight after the means": (
-            "g_hat = grad_out * weight",
-            "g_hat, rstd = grad_out, rstd * weight",
-            "adding a constant",
-        ),
-        "weight forgotten": (
-            "g_hat = grad_out * weight",
-            "g_hat = grad_out",
-            "weight applied before",
-        ),
-        "unbiased variance": (
-            "centered.square().mean(dim=-1, keepdim=True)",
-            "x.var(dim=-1, keepdim=True)",
-            "must be",
-        ),
-        "eps outside the root": (
-            "rstd = torch.rsqrt(centered.square().mean(dim=-1, keepdim=True) + eps)",
-            "rstd = 1 / (centered.square().mean(dim=-1, keepdim=True).sqrt() + eps)",
-            "eps inside the root",
-        ),
-        "weight gradient without x_hat": ("(grad_out * x_hat)", "grad_out", "grad_weight is wrong"),
-        "weight gradient with the weight": (
-            "(grad_out * x_hat)",
-            "(grad_out * weight * x_hat)",
-            "grad_weight is wrong",
-        ),
-        "bias gradient not reduced": (
-            "grad_out.reshape(-1, d).sum(dim=0)",
-            "grad_out.sum(dim=0)",
-            "grad_bias must have shape",
-        ),
-        "bias gradient a scalar": ("grad_out.reshape(-1, d).sum(dim=0)", "grad_out.sum()", "shape"),
-        "upstream gradient changed": ("grad_out * weight", "grad_out.mul_(weight)", "grad_out"),
-        "wrong order": ("return grad_x.to(x_dtype), ", "return ", "three tensors"),
-    },
+    name: importlib.import_module(f"expectations.{name}").MISTAKES
+    if (release.ROOT / "tests" / "expectations" / f"{name}.py").is_file()
+    else {}
+    for name in ASSIGNMENTS
 }
-CASES = [(exercise, mistake) for exercise in MISTAKES for mistake in MISTAKES[exercise]]
+CASES = [
+    (name, exercise, mistake)
+    for name in ASSIGNMENTS
+    for exercise, mistakes in MISTAKES[name].items()
+    for mistake in mistakes
+]
 
 
 def notebook(name):
@@ -143,21 +66,22 @@ def test_every_check_says_not_implemented_for_an_untouched_stub(name):
             exec(check_of(name, exercise), space)
 
 
-@pytest.mark.parametrize("exercise, mistake", CASES, ids=[f"{e}: {m}" for e, m in CASES])
-def test_a_classic_mistake_fails_the_check_with_a_message_about_it(exercise, mistake):
-    right, wrong, message = MISTAKES[exercise][mistake]
-    source = release.solution_cells("layernorm")[exercise]
+@pytest.mark.parametrize("name, exercise, mistake", CASES, ids=[f"{e}: {m}" for _, e, m in CASES])
+def test_a_classic_mistake_fails_the_check_with_a_message_about_it(name, exercise, mistake):
+    right, wrong, message = MISTAKES[name][exercise][mistake]
+    source = release.solution_cells(name)[exercise]
     assert right in source, "the mistake no longer applies to the solution"
-    space = solved("layernorm")
+    space = solved(name)
     exec(source.replace(right, wrong), space)
     with pytest.raises(AssertionError) as caught:
-        exec(check_of("layernorm", exercise), space)
+        exec(check_of(name, exercise), space)
     assert message in str(caught.value)
 
 
-def test_every_exercise_of_layernorm_is_tried_with_at_least_three_mistakes():
-    assert set(MISTAKES) == set(release.points("layernorm"))
-    assert min(len(mistakes) for mistakes in MISTAKES.values()) >= 3
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+def test_every_exercise_is_tried_with_at_least_three_mistakes(name):
+    assert set(MISTAKES[name]) == set(release.points(name)), "see tests/expectations/"
+    assert min(len(mistakes) for mistakes in MISTAKES[name].values()) >= 3
 
 
 @pytest.mark.parametrize("name", ASSIGNMENTS)

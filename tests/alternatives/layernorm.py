@@ -227,3 +227,5 @@ STYLES: dict[str, dict[str, Any]] = {
     "shifted_one_pass": _style(shifted_one_pass, backward_with_sums),
     "autograd_function": _style(by_autograd_function, backward_by_the_graph),
 }
+
+SLOW_STYLES = {"row_by_row", "welford"}  # loops over elements in Python
