@@ -202,6 +202,7 @@ class Place:
     base: Path
     token: str = field(default_factory=lambda: "CANARY-" + secrets.token_hex(8))
     secrets: list[Path] = field(default_factory=list)
+    honest: list[str] = field(default_factory=list)
     python: dict[Path, int] = field(default_factory=dict)  # modes of Python's own files
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,9 @@ def place(laid):
         place.prepare()
         for attack in laid:
             hand_in(attack, base / "submitted")
-        honest_students(base / "submitted")
+        # Once, and the same bytes for every run: the sources may be edited meanwhile.
+        place.honest = honest_students(base / "honest")
+        shutil.copytree(base / "honest", base / "submitted", dirs_exist_ok=True)
         yield place
     finally:
         place.clean()
@@ -67,13 +70,11 @@ def place(laid):
 
 @pytest.fixture(scope="module", params=MODES)
 def run(request, place):
-    honest = honest_students(place.base / f"honest-{request.param}")
-    alone = run_grader(
-        place, place.base / f"honest-{request.param}", f"alone-{request.param}", request.param, JOBS
-    )
+    mode = request.param
+    alone = run_grader(place, place.base / "honest", f"alone-{mode}", mode, JOBS)
     before = place.fingerprints()
-    hostile = run_grader(place, place.base / "submitted", request.param, request.param, JOBS)
-    return Run(place, hostile, alone, honest, before)
+    hostile = run_grader(place, place.base / "submitted", mode, mode, JOBS)
+    return Run(place, hostile, alone, place.honest, before)
 
 
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.student)
