@@ -41,6 +41,16 @@ def hierarchies() -> list[Hierarchy]:
     return list(dict.fromkeys(found.values()))
 
 
+def sweep(places: list[Hierarchy]) -> None:
+    """Remove the empty groups of supervisors that were killed before they could."""
+    for place in places:
+        for folder in place.folder.glob("autograder-*-*"):
+            owner = folder.name.split("-")[-2]
+            if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+                with contextlib.suppress(OSError):  # not empty: in use after all
+                    folder.rmdir()
+
+
 def _candidates() -> list[Hierarchy]:
     try:
         groups = Path("/proc/self/cgroup").read_text().splitlines()
@@ -79,7 +89,7 @@ def _enabled(folder: Path) -> tuple[str, ...]:
 def _usable(place: Hierarchy) -> bool:
     """Whether a group with a limit can really be made there."""
     try:
-        group = Group([place], f"autograder-try-{os.getpid()}", 2**28, 16)
+        group = Group([place], f"autograder-{os.getpid()}-try", 2**28, 16)
     except OSError:
         return False
     group.remove()

@@ -36,8 +36,11 @@ def look(supervisor: Supervisor) -> None:
     ours.settimeout(_SECONDS)
     worker = supervisor.spawn(_LIMITS, theirs.detach(), far, probe=True)
     try:
-        while not (worker.deadline < math.inf or worker.id not in supervisor.workers):
-            for key, _ in supervisor.selector.select(_SECONDS):
+        late = time.monotonic() + _SECONDS
+        while worker.deadline == math.inf and worker.id in supervisor.workers:
+            if time.monotonic() > late:
+                raise WallsError("the probe did not start")
+            for key, _ in supervisor.selector.select(_TICK):
                 key.data()
         if worker.id not in supervisor.workers:
             raise WallsError(client.receive()[0].get("error", "the probe ended at once"))

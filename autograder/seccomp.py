@@ -26,6 +26,8 @@ DENIED = {
         mount_setattr 442 442; statmount 457 457; listmount 458 458; name_to_handle_at 303 264;
         open_by_handle_at 304 265; quotactl 179 60; quotactl_fd 443 443; swapon 167 224;
         swapoff 168 225; mknod 133 -; mknodat 259 33""",
+    "watching which files the grader opens": """
+        inotify_init 253 -; inotify_init1 294 26; inotify_add_watch 254 27""",
     "a namespace in which it would be root": "unshare 272 97; setns 308 268",
     "network, and host services on local sockets": """
         socket 41 198; connect 42 203; bind 49 200; listen 50 201; accept 43 202;
@@ -46,6 +48,14 @@ DENIED = {
         kexec_file_load 320 294; reboot 169 142; syslog 103 116; acct 163 89;
         settimeofday 164 170; clock_settime 227 112; adjtimex 159 171; clock_adjtime 305 266;
         sethostname 170 161; setdomainname 171 162; vhangup 153 58; iopl 172 -; ioperm 173 -""",
+}
+# Denied as well where there is no mount namespace: Landlock has no right for these.
+DENIED_AMONG_OTHERS_FILES = {
+    "changing dates, modes and owners of the grader's files": """
+        chmod 90 -; fchmod 91 52; fchmodat 268 53; fchmodat2 452 452; chown 92 -; fchown 93 55;
+        lchown 94 -; fchownat 260 54; utime 132 -; utimes 235 -; futimesat 261 -;
+        utimensat 280 88; setxattr 188 5; lsetxattr 189 6; fsetxattr 190 7; removexattr 197 14;
+        lremovexattr 198 15; fremovexattr 199 16""",
 }
 # Looked into further: allowed with some arguments only.
 _CHECKED = {
@@ -111,9 +121,10 @@ def _checks(own_pid: int | None) -> dict[str, list[Instruction]]:
     return checks
 
 
-def _denied_numbers() -> list[int]:
+def _denied_numbers(own_pid: int | None) -> list[int]:
     column = 1 if linux.MACHINE == "x86_64" else 2
-    entries = [e.split() for text in DENIED.values() for e in text.split(";")]
+    denied = DENIED if own_pid is None else DENIED | DENIED_AMONG_OTHERS_FILES
+    entries = [e.split() for text in denied.values() for e in text.split(";")]
     return [int(e[column]) for e in entries if e[column] != "-"]
 
 
@@ -123,7 +134,7 @@ def program(own_pid: int | None) -> list[Instruction]:
     if linux.MACHINE == "x86_64":  # stops: the same calls under their 32-bit (x32) numbers
         code += [(_JGE, 0, 1, 0x40000000), _ret(_KILL)]
     code += [(_JGT, 0, 1, _NEWEST_KNOWN), _ret(_ABSENT)]
-    for number in _denied_numbers():
+    for number in _denied_numbers(own_pid):
         code += [(_JEQ, 0, 1, number), _ret(_DENY)]
     for name, block in _checks(own_pid).items():
         number = _CHECKED[name][0 if linux.MACHINE == "x86_64" else 1]

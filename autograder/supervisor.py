@@ -42,6 +42,7 @@ class Supervisor:
         forks = linux.SUPPORTED and hasattr(os, "pidfd_open") and self.config["fork"]
         self.once = not forks  # a fresh process for each worker, which becomes that worker
         self.places = cgroup.hierarchies() if linux.LINUX and self.config["cgroups"] else []
+        cgroup.sweep(self.places)
         self.limited = {c for p in self.places for c in p.controllers}
         self.selector = selectors.DefaultSelector()
         self.workers: dict[int, Worker] = {}
@@ -70,6 +71,7 @@ class Supervisor:
             self.user = self._user_to_drop_to()
             try:
                 self._start_server()
+                self._wait_for_server_or_grader()
                 self._wait_until_ready()
                 probe.look(self)
             except WallsError as error:
@@ -82,6 +84,8 @@ class Supervisor:
         if self.way == launch.WEAK:
             for name in watch.NAMESPACES.values():
                 self.reasons[f"{name}-namespace"] = refused
+        else:
+            os.rmdir(self.base)  # was only where to mount; the sandbox has left it
 
     def _user_to_drop_to(self) -> int | None:
         if os.geteuid() != 0 or self.way == launch.UNPRIVILEGED:
@@ -115,6 +119,14 @@ class Supervisor:
         }
         with contextlib.suppress(Closed):  # why it is gone already is there to be read
             self.server.send(config)
+
+    def _wait_for_server_or_grader(self) -> None:
+        """Before it hears that all is ready the grader says nothing but that it is gone."""
+        with selectors.DefaultSelector() as either:
+            either.register(self.server, selectors.EVENT_READ)
+            either.register(self.control, selectors.EVENT_READ)
+            if self.control in [key.fileobj for key, _ in either.select()]:
+                raise Closed("the grader is gone")
 
     def _wait_until_ready(self) -> None:
         try:

@@ -184,7 +184,7 @@ def test_a_process_forked_from_the_grader_uses_the_same_server(server: ForkServe
 def test_closing_ends_everything(mode: str, worker_file: Path) -> None:
     with ForkServer(preload=(), worker=[worker_file], **MODES[mode]) as server:
         workers = [server.spawn() for _ in range(3)]
-        assert left_by(server._process.pid)
+        assert left_by(server._process.pid) or "cgroup" not in server.protections
     assert not any(exists(w.pid) for w in workers)
     assert left_by(server._process.pid) == set()
     with pytest.raises(SandboxError, match=r"closed|gone|died"):
@@ -219,6 +219,21 @@ def test_when_the_grader_is_killed_nothing_is_left(mode: str, worker_file: Path)
 
 
 @linux_only
+def test_when_the_grader_is_killed_during_the_start_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "worker.py").write_text("import time; time.sleep(60)")
+    source = GRADER.format(project=str(PROJECT), worker=str(tmp_path / "worker.py"), options={})
+    source = source.replace("workers =", "print(server._process.pid, flush=True)\nworkers =")
+    grader = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
+    supervisor = int(grader.stdout.readline())
+    assert wait_for(lambda: len(list(watch.family(supervisor))) > 1)
+    family = list(watch.family(supervisor))
+    grader.kill()
+    grader.communicate()
+    assert wait_for(lambda: not any(map(exists, family)))
+    assert wait_for(lambda: not left_by(supervisor))
+
+
+@linux_only
 def test_when_the_supervisor_is_killed_the_workers_end_and_it_is_said(worker_file: Path) -> None:
     with ForkServer(preload=(), worker=[worker_file]) as server:
         worker = server.spawn()
@@ -228,8 +243,9 @@ def test_when_the_supervisor_is_killed_the_workers_end_and_it_is_said(worker_fil
         assert wait_for(lambda: not exists(worker.pid))
         with pytest.raises(SandboxError):
             server.spawn()
-    for path in left_by(server._process.pid):  # only a killed supervisor cannot clean up
-        os.rmdir(path)
+    with ForkServer(preload=(), worker=[worker_file]) as following:  # cleans up after it
+        assert following.protections
+    assert left_by(server._process.pid) == set()
 
 
 @linux_only
