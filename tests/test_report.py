@@ -152,7 +152,7 @@ def test_the_class_page_counts_who_made_which_mistake(report: Path) -> None:
         r".*?unbiased-variance 2 You divided by D - 1 ; .*?student02 , student04", after
     )
     assert "Title of test_values. 2 of 2" in after
-    assert "../../_build/html/layernorm.html#biased-variance" in page.links
+    assert "../../_build/html/book/layernorm.html#biased-variance" in page.links
 
 
 def test_every_link_of_the_class_page_leads_to_a_file(report: Path) -> None:
@@ -230,7 +230,7 @@ def test_the_learners_page_says_what_holds_and_what_does_not(report: Path) -> No
     assert "This mistake has a name: unbiased-variance ." in page.text
     assert "When the visible checks pass, that is not all tests passed." in page.text
     assert "Not written yet. It is still open to you." in page.text
-    assert "../../../_build/html/layernorm.html#biased-variance" in page.links
+    assert "../../../_build/html/book/layernorm.html#biased-variance" in page.links
 
 
 def test_the_learners_page_shows_a_forbidden_call_but_not_what_is_for_the_instructor(
