@@ -12,7 +12,8 @@
 # | 2 | `BatchNorm(num_features, eps, momentum)` | 6 | medium | 20 min |
 # | 3 | `batch_norm_backward(grad_out, x, weight, eps)` | 7 | hard | 35 min |
 # | 4 | `fold_batch_norm(weight, bias, running_mean, ..., eps)` | 4 | medium | 20 min |
-# | 5 | a few sentences | 3 | medium | 10 min |
+#
+# One written question at the end is worth 3 points. A person grades it.
 #
 # **How to work.** Replace `raise NotImplementedError()` with your code and run the cell with
 # Shift+Enter. Then run the check cell below it. A check that fails says what it saw and what to
@@ -20,8 +21,7 @@
 #
 # **What is graded.** Hidden tests run your functions on other shapes, data types, values of `eps`
 # and inputs. Passing the visible checks is a good sign, but **it is not the same as passing the
-# hidden tests**. The docstring of each exercise is the full specification. A person reads what you
-# write in exercise 5.
+# hidden tests**. The docstring of each exercise is the full specification.
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.batch_norm`,
 # `torch.nn.BatchNorm1d`, `torch.native_batch_norm`, layer, group or instance norm), nor a
@@ -753,16 +753,18 @@ def fold_batch_norm(
 # print("Exercise 4: the visible checks pass.")
 
 # %% [markdown]
-# ## Exercise 5: right in training, wrong in use
+# ## Question: right in training, wrong in use
 #
-# *3 points, medium, about 10 minutes*
+# *3 points, in words, about 10 minutes*
 #
 # You train a classifier with batch norm, 4 images to a batch. In `train()` mode it labels 95 % of
 # the training images correctly. You call `eval()`, and on **the same images** it gets 40 %. No
 # weight changed in between, and the code of the layers is right.
 #
 # Explain what can cause this gap. Name **two** different causes. For each, say how you would find
-# out whether it is the one, and what you would change. Five to ten sentences; a person reads them.
+# out whether it is the one, and what you would change. Five to ten sentences.
+#
+# Write your answer into the next cell, in place of its text. Nothing runs it, and a person reads it.
 
 # %% [markdown] nbgrader={"grade_id": "written_modes", "written": true, "points": 3}
 # ### BEGIN SOLUTION
