@@ -11,6 +11,7 @@ import builtins
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 MAX_TEXT = 500
 MAX_ATOMS = 64  # hostile code could multiply them without end
@@ -45,9 +46,19 @@ class Code:
     # parts: (value, node, cell) of bases, decorators, attributes assigned from outside
 
 
-Value = frozenset  # of Dotted, Text, Getter, Code
+@dataclass(frozen=True)
+class Product:
+    """What a piece of the learner's code made or holds: an instance, a method, a result."""
+
+    code: Code
+
+
+Value = frozenset  # of Dotted, Text, Getter, Code, Product
 UNKNOWN: Value = frozenset()
+ANY = Dotted("?")  # beside other atoms: or anything else. Its attributes are `?.name`
+LIBRARY = Dotted("<library>")  # something of a library, looked up by a name made at run time
 GLOBALS = Dotted("<globals>")
+MADE = ".<made>"  # ends the path of an instance of a library class
 
 
 class Scope:
@@ -78,6 +89,8 @@ class Scope:
             if name in scope.names:
                 return scope.names[name]
             scope = scope.parent
+        if name == "__builtins__":
+            return frozenset([Dotted(name)])
         if hasattr(builtins, name):
             return frozenset([Dotted(f"builtins.{name}")])
         return frozenset(Dotted(f"{star}.{name}") for star in self.module.stars)
@@ -87,6 +100,10 @@ _CANONICAL = [
     (re.compile(r"^torch\.(?:.*\.)?torch(?=\.|$)"), "torch"),
     (re.compile(r"^torch\.(?:.*\.)?F(?=\.|$)"), "torch.nn.functional"),
     (re.compile(r"^torch\.(?:.*\.)?_VF(?=\.|$)"), "torch"),
+    (
+        re.compile(r"^torch\.(?:_tensor\.Tensor|nn\.(?:parameter\.)?Parameter)(?=\.)"),
+        "torch.Tensor",
+    ),
     (re.compile(r"^torch\._C\._VariableFunctions(?:Class)?(?=\.|$)"), "torch"),
     (re.compile(r"^torch\.nn\.modules\.(?:[a-z_]+\.)?(?=[A-Z])"), "torch.nn."),
     (re.compile(r"^torch\.nn\.modules\.[a-z_]+\.functional(?=\.|$)"), "torch.nn.functional"),
@@ -117,17 +134,26 @@ def text_value(*found: str) -> Value:
     return capped({Text(text) for text in found if len(text) <= MAX_TEXT})
 
 
+def owner(atom: Any) -> Code | None:
+    """The piece of the learner's code that an atom is, or comes from."""
+    return atom.code if isinstance(atom, Product) else atom if isinstance(atom, Code) else None
+
+
 def attribute(value: Value, name: str, patched: dict[str, Value]) -> Value:
     """`value.name`. The learner's own objects stay whole: whatever they hold is theirs."""
     if name in ("__name__", "__qualname__", "__doc__", "__module__"):
         return UNKNOWN
-    found: set = set()
+    found: set = set() if value else {Dotted(f"?.{name}")}
     for atom in value:
         if isinstance(atom, Dotted) and len(atom.path) < MAX_TEXT:
-            path = f"{atom.path}.{name}"
+            if atom == LIBRARY:
+                found.add(atom)
+                continue
+            base = "?" if atom.path.startswith("?") else atom.path
+            path = f"{base}.{name}"
             found |= {Dotted(path)} | patched.get(canonical(path), UNKNOWN)
-        elif isinstance(atom, Code):
-            found.add(atom)
+        elif code := owner(atom):
+            found.add(Product(code))
     return frozenset(found)
 
 

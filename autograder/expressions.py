@@ -1,7 +1,7 @@
 """What an expression of learner code may stand for, and which library names it uses.
 
-The walk over statements is in `walk`; the two share one object, for a call may run a text and an
-assignment may stand inside an expression.
+Calls are in `calls`, the walk over statements in `walk`; the three share one object, for a call may
+run a text and an assignment may stand inside an expression.
 """
 
 import ast
@@ -9,37 +9,31 @@ from collections.abc import Callable
 from typing import Any
 
 from .aliases import (
+    ANY,
     GLOBALS,
+    LIBRARY,
     UNKNOWN,
     Code,
     Dotted,
     Getter,
+    Product,
     Scope,
     Text,
     Value,
     attribute,
     canonical,
     capped,
-    fold_method,
     fold_slice,
+    owner,
     paths,
     text_value,
     texts,
 )
-from .magics import parse
-
-# Calls that look at a function without running it.
-_HARMLESS = {
-    "builtins.isinstance", "builtins.issubclass", "builtins.hasattr", "builtins.type",
-    "builtins.id", "builtins.print", "builtins.repr", "builtins.help", "builtins.callable",
-    "functools.wraps", "functools.update_wrapper", "inspect.signature", "inspect.getdoc",
-}  # fmt: skip
-_GETATTR = {"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"}
-_IMPORT = {"importlib.import_module", "importlib.__import__", "builtins.__import__"}
-_RUN = {"builtins.eval", "builtins.exec", "builtins.compile"}
+from .steering import patches, reaches, steers
 
 Used = Callable[[Value, ast.AST, int], None]  # value, node, cell
 Doubt = Callable[[str, ast.AST, int], None]  # detail, node, cell
+SELVES = ("self", "cls", "ctx")
 MAX_STEPS = 400_000  # some seconds; code that needs more is there to wear the reader down
 
 
@@ -59,6 +53,7 @@ class Expressions:
         self.patched: dict[str, Value] = {}
         self.used: Used | None = None  # set while reaching
         self.doubt: Doubt | None = None
+        self.beneath: Doubt | None = None  # told of all that `steering` lists, reached or not
         self.queue: list[Code] = []
         self.seen: set[Code] = set()
         self.branches = 0
@@ -78,9 +73,10 @@ class Expressions:
 
     def enqueue(self, value: Value) -> None:
         for atom in value:
-            if isinstance(atom, Code) and atom not in self.seen:
-                self.seen.add(atom)
-                self.queue.append(atom)
+            code = owner(atom)
+            if code is not None and code not in self.seen:
+                self.seen.add(code)
+                self.queue.append(code)
 
     def use(self, value: Value, node: ast.AST, cell: int | None = None) -> None:
         if self.used is not None and value:
@@ -90,6 +86,19 @@ class Expressions:
     def suspect(self, detail: str, node: ast.AST) -> None:
         if self.doubt is not None:
             self.doubt(detail, self.at or node, self.cell)
+
+    def steer(self, detail: str, node: ast.AST) -> None:
+        if self.beneath is not None:
+            self.beneath(detail, self.at or node, self.cell)
+
+    def notice(self, value: Value, node: ast.AST) -> Value:
+        """`value`, which the name at `node` stands for; told if it leads beneath."""
+        if self.beneath is not None:
+            for atom in value:
+                name = steers(atom.path) if isinstance(atom, Dotted) else None
+                if name is not None:
+                    self.steer(name, node)
+        return value
 
     # --- binding ------------------------------------------------------------------------------
 
@@ -117,6 +126,9 @@ class Expressions:
             self.set_attribute(self.expr(target.value), [target.attr], value, source)
         elif isinstance(target, ast.Subscript):
             where = self.expr(target.value)
+            for path in paths(where):
+                if path.endswith(".__dict__") and patches(path):
+                    self.steer(f"an assignment in {path}", source)
             if GLOBALS in where:
                 self.set_global(self.expr(target.slice), value, source)
             elif isinstance(target.value, ast.Name) and where is not None:
@@ -128,26 +140,38 @@ class Expressions:
             self.module.names[name] = value
             self.module.bound_at[name] = (self.at or node, self.cell)
 
-    def set_attribute(self, owner: Value, names: list[str], value: Value, node: ast.AST) -> None:
-        for atom in owner:
-            if isinstance(atom, Code):
-                atom.parts.append((value, self.at or node, self.cell))
-            elif isinstance(atom, Dotted):
-                for name in names:
+    def set_attribute(self, whose: Value, names: list[str], value: Value, node: ast.AST) -> None:
+        for atom in whose:
+            if isinstance(atom, Dotted) and not atom.path.startswith("?"):
+                for name in names or ["*"]:
                     path = canonical(f"{atom.path}.{name}")
+                    if patches(path):
+                        self.steer(f"an assignment to {path}", node)
                     self.patched[path] = self.patched.get(path, UNKNOWN) | value
+            elif code := owner(atom):
+                code.parts.append((value, self.at or node, self.cell))
         self.use(value, node)
 
     # --- expressions --------------------------------------------------------------------------
 
     def kept(self, value: Value) -> Value:
-        """What survives inside a result: own code and forbidden names."""
-        return frozenset(
+        """What survives inside a result: own code (it may have made anything), forbidden names."""
+        found = {
             atom
             for atom in value
-            if isinstance(atom, Code | Getter)
-            or (isinstance(atom, Dotted) and self.is_forbidden(atom.path))
-        )
+            if isinstance(atom, Code | Product | Getter)
+            or (isinstance(atom, Dotted) and self.is_kept(atom.path))
+        }
+        return frozenset(found | {ANY} if any(map(owner, found)) else found)
+
+    def is_kept(self, path: str) -> bool:
+        return path == LIBRARY.path or self.is_table(path) or self.is_forbidden(path)
+
+    def is_table(self, path: str) -> bool:
+        """Whether a path is a dictionary in which forbidden names can be looked up."""
+        if path.endswith(".__dict__"):
+            return self.is_root(path.removesuffix(".__dict__"))
+        return path == "sys.modules"
 
     def expr(self, node: ast.expr) -> Value:
         self.steps += 1
@@ -160,9 +184,9 @@ class Expressions:
                 value = self.scope.lookup(node.id)
                 if self.used is not None:
                     self.enqueue(value)
-                return value
+                return self.notice(value, node)
             case ast.Attribute():
-                return attribute(self.expr(node.value), node.attr, self.patched)
+                return self.attribute(node)[1]
             case ast.Call():
                 return self.call(node)
             case ast.Lambda():
@@ -211,6 +235,15 @@ class Expressions:
             return found
         return self.kept(found)
 
+    def attribute(self, node: ast.Attribute) -> tuple[Value, Value]:
+        """What `node.value` and `node` stand for."""
+        whose = self.expr(node.value)
+        if reaches(node.attr):
+            self.steer(node.attr, node)
+        if not whose and isinstance(node.value, ast.Name) and node.value.id in SELVES:
+            return whose, UNKNOWN  # a method or an attribute of the learner's own class
+        return whose, self.notice(attribute(whose, node.attr, self.patched), node)
+
     def comprehension(self, node: Any) -> Value:
         before = self.scope
         self.scope = Scope(before)
@@ -252,10 +285,11 @@ class Expressions:
         for atom in value:
             path = atom.path if isinstance(atom, Dotted) else ""
             if path == "sys.modules" or path.endswith(".__dict__") or atom == GLOBALS:
-                if not texts(key) and self.is_root(path.removesuffix(".__dict__")):
+                if not texts(key) and self.is_table(path):
                     self.suspect("a library looked up by a name made at run time", node)
+                    found.add(LIBRARY)
                 for name in texts(key):
-                    found |= self.named(path, name)
+                    found |= self.notice(self.named(path, name), node)
             elif not (isinstance(atom, Text) and isinstance(node, ast.Subscript)):
                 found.add(atom)
         return capped(found)
@@ -267,175 +301,3 @@ class Expressions:
             return frozenset([Dotted(name)])
         base = frozenset([Dotted(path.removesuffix(".__dict__"))])
         return attribute(base, name, self.patched)
-
-    # --- calls --------------------------------------------------------------------------------
-
-    def defaults(self, arguments: ast.arguments) -> dict[str, Value]:
-        plain = [*arguments.posonlyargs, *arguments.args]
-        late = plain[len(plain) - len(arguments.defaults) :]
-        pairs = list(zip(late, arguments.defaults, strict=True))
-        pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        return {a.arg: self.expr(default) for a, default in pairs if default is not None}
-
-    def call(self, node: ast.Call) -> Value:
-        if isinstance(node.func, ast.Attribute):
-            receiver = self.expr(node.func.value)
-            function = attribute(receiver, node.func.attr, self.patched)
-        else:
-            receiver, function = UNKNOWN, self.expr(node.func)
-        values = [self.expr(argument) for argument in node.args]
-        named = {keyword.arg: self.expr(keyword.value) for keyword in node.keywords}
-        called = [canonical(path) for path in paths(function)]
-        if not any(path in _HARMLESS for path in called):
-            self.use(function, node.func)
-            pairs = [*zip(node.args, values, strict=True)]
-            pairs += [(keyword.value, named[keyword.arg]) for keyword in node.keywords]
-            for argument, value in pairs:
-                self.use(self.kept(value), argument)
-        if not function:
-            self.use(frozenset([Dotted("<unknown>")]), node.func)
-        special = self.special(called, function, receiver, values, named, node)
-        if special is not None:
-            return special
-        if self.used is None:
-            self.run_globals(function)
-        result = UNKNOWN
-        for value in [*values, *named.values()]:
-            result |= self.kept(value)
-        made = {  # an instance of a forbidden class, or the result of own code
-            atom
-            for atom in self.kept(function)
-            if not isinstance(atom, Dotted) or atom.path.rpartition(".")[2][:1].isupper()
-        }
-        return result | made
-
-    def special(
-        self,
-        called: list[str],
-        function: Value,
-        receiver: Value,
-        values: list[Value],
-        named: dict[str | None, Value],
-        node: ast.Call,
-    ) -> Value | None:
-        """The result of a call whose meaning is known, or None."""
-        if isinstance(node.func, ast.Attribute) and texts(receiver):
-            if node.func.attr == "join" and len(node.args) == 1:
-                return self.join(receiver, node.args[0])
-            folded = fold_method(receiver, node.func.attr, values)
-            if folded is not None:
-                return folded
-        for atom in function:
-            if isinstance(atom, Getter) and values:
-                found = self.getattr(values[0], text_value(atom.text), node)
-                self.use(found, node)
-                return found
-        for path in called:
-            base, _, method = path.rpartition(".")
-            first = values[0] if values else UNKNOWN
-            if path in _GETATTR and len(values) >= 2:
-                return self.getattr(first, values[1], node) | (values[2] if values[2:] else UNKNOWN)
-            if method in ("__getattribute__", "__getattr__") and values:
-                return self.getattr(frozenset([Dotted(base)]), first, node)
-            if path == "builtins.setattr" and len(values) == 3:
-                self.set_attribute(first, texts(values[1]), values[2], node.args[2])
-                return UNKNOWN
-            if path in ("builtins.globals", "builtins.locals", "builtins.vars") and not values:
-                return frozenset([GLOBALS])
-            if path == "builtins.vars":
-                return attribute(first, "__dict__", self.patched)
-            if base == GLOBALS.path and method in ("update", "__setitem__"):
-                for name, value in named.items():
-                    self.set_global(text_value(name or ""), value, node)
-                if values[1:]:
-                    self.set_global(first, values[1], node)
-                return UNKNOWN
-            if base == GLOBALS.path or base == "sys.modules" or base.endswith(".__dict__"):
-                if method in ("get", "pop", "__getitem__", "setdefault"):
-                    return self.item(frozenset([Dotted(base)]), first, node)
-                if method in ("items", "values") and self.is_root(base.removesuffix(".__dict__")):
-                    self.suspect("a library searched at run time", node)
-            if path in _IMPORT:
-                return self.imported(path, values, named, node)
-            if path in _RUN:
-                return self.executed(path, first, node)
-            if path in ("operator.attrgetter", "operator.methodcaller"):
-                return frozenset(Getter(text) for text in texts(first))
-            if path == "builtins.str" and texts(first):
-                return first
-            if base == "ctypes" or base.startswith("ctypes."):
-                self.suspect("ctypes", node)
-        return None
-
-    def join(self, receiver: Value, listed: ast.expr) -> Value | None:
-        if len(texts(receiver)) != 1 or not isinstance(listed, ast.List | ast.Tuple):
-            return None
-        options = [texts(value) for value in self.elements.get(listed, [])]
-        if any(len(option) != 1 for option in options):
-            return UNKNOWN
-        return text_value(texts(receiver)[0].join(option[0] for option in options))
-
-    def getattr(self, owner: Value, name: Value, node: ast.AST) -> Value:
-        found: set = set()
-        for text in texts(name):
-            value = owner
-            for part in text.split("."):
-                value = attribute(value, part, self.patched)
-            found |= value
-        if not texts(name) and any(self.is_root(path) for path in paths(owner)):
-            self.suspect("getattr on a library with a name made at run time", node)
-        return capped(found)
-
-    def imported(
-        self, path: str, values: list[Value], named: dict[str | None, Value], node: ast.Call
-    ) -> Value:
-        names = texts(values[0] if values else named.get("name", UNKNOWN))
-        if not names:
-            self.suspect("an import of a name made at run time", node)
-        package = texts(values[1] if values[1:] else named.get("package", UNKNOWN))
-        found = set()
-        for name in names:
-            if name.startswith(".") and package:
-                name = f"{package[0]}.{name.lstrip('.')}"
-            elif path.endswith("__import__") and not (values[3:] or "fromlist" in named):
-                name = name.split(".")[0]
-            found.add(Dotted(name))
-        return capped(found)
-
-    def executed(self, path: str, source: Value, node: ast.Call) -> Value:
-        """exec and eval of a known text is code like any other; of anything else, a doubt."""
-        result = UNKNOWN
-        if not texts(source) or self.at is not None:
-            self.suspect(path.removeprefix("builtins."), node)
-            return UNKNOWN
-        for text in texts(source):
-            if text not in self.parsed:
-                self.parsed[text] = parse(text.strip())
-            tree = self.parsed[text]
-            if tree is None:
-                continue
-            if path == "builtins.compile":
-                result |= text_value(text)
-                continue
-            self.at = node
-            for statement in tree.body:
-                if isinstance(statement, ast.Expr):
-                    value = self.expr(statement.value)
-                    result |= value
-                    self.use(self.kept(value), node)
-                else:
-                    self.statement(statement)
-            self.at = None
-        return result
-
-    def run_globals(self, function: Value) -> None:
-        """A function called at module level may rebind module names by `global`."""
-        for atom in function:
-            if not isinstance(atom, Code) or atom in self.ran or len(self.ran) > 200:
-                continue
-            self.ran.add(atom)
-            if any(isinstance(inner, ast.Global) for inner in ast.walk(atom.node)):
-                cell, branches = self.cell, self.branches
-                self.cell, self.branches = atom.cell, 0
-                self.enter(atom)
-                self.cell, self.branches = cell, branches

@@ -3,20 +3,21 @@
 A call counts for a graded name only where that name leads to it: in its own definition, or in the
 functions, classes, aliases and bases it reaches. A comparison with the library in a cell of the
 learner's own is welcome. What the text proves is a "forbidden-call"; what it hides (exec of
-a text made at run time, getattr with a name that is not known) is "suspicious", for a person.
+a text made at run time, getattr with a name that is not known) is "suspicious", for a person, and
+so is what reaches beneath the learner's code (see `steering`), wherever it stands.
 """
 
 import ast
-import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
-from .aliases import UNKNOWN, Value, canonical, paths
+from .aliases import LIBRARY, MADE, UNKNOWN, Value, owner, paths
+from .expressions import SELVES
 from .magics import parse
 from .notebook import one_line
+from .patterns import Patterns
 from .submission import Cell
 from .walk import Walker
 
@@ -54,22 +55,49 @@ def find(
         patterns: for each graded name, dotted names with `*` wildcards; a pattern also covers what
             lies below it, and `torch.Tensor.var` the call `anything.var()`.
     """
-    every = sorted({pattern for listed in patterns.values() for pattern in listed})
-    if not every:
-        return []
-    roots = {pattern.split(".")[0] for pattern in every}
+    every = Patterns(pattern for listed in patterns.values() for pattern in listed)
     trees = [parse(cell.source) for cell in cells]
     methods = {name for tree in trees if tree is not None for name in _methods(tree)}
-    walker = Walker(_matcher(tuple(every)), lambda path: _root(path) in roots)
+    walker = Walker(lambda path: every.match(path) or every.hint(path), every.is_root)
+    beneath: set[tuple[int, int, str]] = set()  # cell, line, detail
+    walker.beneath = lambda detail, node, cell: beneath.add((cell, _line(node), detail))
     for position, tree in enumerate(trees):
         if tree is not None:
             walker.run(position, tree)
     found: dict[str, list[Finding]] = {}
     for name in graded_names:
+        found[name] = []
         if patterns.get(name):
             search = _Search(name, patterns[name], cells, walker, methods)
             found[name] = _without_earlier(search, found)
-    return [finding for findings in found.values() for finding in findings[:MAX_FINDINGS]]
+    walker.reach_all()
+    told = {f.place for findings in found.values() for f in findings if f.kind == "suspicious"}
+    for finding in _beneath(beneath, cells, list(found)):
+        if finding.place not in told:
+            found[finding.exercise].append(finding)
+    return [finding for findings in found.values() for finding in _first(findings)]
+
+
+def _first(findings: Iterable[Finding]) -> list[Finding]:
+    """As many as a person reads, in order. What is proven is not pushed out by what is not."""
+    return sorted(sorted(findings, key=lambda f: (f.kind, f))[:MAX_FINDINGS])
+
+
+def _beneath(
+    told: Set[tuple[int, int, str]], cells: Sequence[Cell], graded_names: Sequence[str]
+) -> Iterable[Finding]:
+    """What reaches beneath in cells of the learner's own: each name once a cell, at its first line.
+
+    It counts for the exercise of its cell, elsewhere for the first one.
+    """
+    seen = set()
+    for position, line, detail in sorted(told):
+        cell = cells[position]
+        if cell.origin == "given" or (position, detail) in seen or not graded_names:
+            continue
+        seen.add((position, detail))
+        name = cell.grade_id if cell.grade_id in graded_names else graded_names[0]
+        yield _finding(name, "suspicious", detail, cell, line)
 
 
 def _without_earlier(search: "_Search", found: Mapping[str, list[Finding]]) -> list[Finding]:
@@ -103,7 +131,7 @@ class _Search:
         methods: set[str],
     ) -> None:
         self.name, self.cells, self.walker, self.methods = name, cells, walker, methods
-        self.matches = _matcher(tuple(patterns))
+        self.patterns = Patterns(patterns)
         self.findings: set[Finding] = set()
         self.stop: Set[str] = frozenset()
         self.by_name: set[tuple[int, int]] = set()  # places where a name in `stop` is called
@@ -120,7 +148,7 @@ class _Search:
             self.walker.reach(value, self.used, self.doubt, beyond)
         for statement, cell in self.walker.lost[:3]:
             self.doubt("too deeply nested or too long to check", statement, cell)
-        return sorted(self.findings)[:MAX_FINDINGS]
+        return _first(self.findings)
 
     def used(self, value: Value, node: ast.AST, cell: int) -> None:
         named = node.id if isinstance(node, ast.Name) and node.id in self.stop else None
@@ -128,40 +156,48 @@ class _Search:
             self.by_name.add((self.cells[cell].index, node.lineno))
             return
         for path in paths(value):
-            if path == "<unknown>":
-                path = self.method(node)
-            if path and self.matches(path):
+            if path == LIBRARY.path:
+                self.doubt("a library name chosen at run time", node, cell)
+            elif path.startswith("?.") and path[2:] in self.methods:
+                if self.patterns.match(path) and not self.is_own_method(path[2:], value, node):
+                    self.doubt(f"{_detail(node, path[2:])}, if it is not your own", node, cell)
+            elif self.patterns.match(path):
                 self.add("forbidden-call", _detail(node, path), node, cell)
+            elif self.patterns.hint(path):
+                self.doubt(_detail(node, path[2:]), node, cell)
+
+    def is_own_method(self, name: str, value: Value, node: ast.AST) -> bool:
+        """Whether `x.name` belongs to a class of the learner's, as far as the text tells."""
+        codes = filter(None, map(owner, value))
+        if any(name in _methods(ast.Module([code.node], [])) for code in codes):
+            return True
+        while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        return isinstance(node, ast.Name) and node.id in SELVES
 
     def doubt(self, detail: str, node: ast.AST, cell: int) -> None:
         self.add("suspicious", detail, node, cell)
 
-    def method(self, node: ast.AST) -> str | None:
-        """`x.var` on a value that is not known is taken for the tensor's, unless a class of the
-        learner's has a method of that name."""
-        if not isinstance(node, ast.Attribute) or node.attr in self.methods:
-            return None
-        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "ctx"):
-            return None
-        return f"torch.Tensor.{node.attr}"
-
     def add(self, kind: str, detail: str, node: ast.AST, cell: int) -> None:
-        line = getattr(node, "lineno", 1)
-        lines = self.cells[cell].source.split("\n")
-        text = lines[line - 1] if 0 < line <= len(lines) else ""
-        self.findings.add(
-            Finding(
-                self.name,
-                self.cells[cell].index,
-                line,
-                one_line(detail, 120),
-                one_line(text.strip().expandtabs(), 120),
-                kind,
-            )
-        )
+        self.findings.add(_finding(self.name, kind, detail, self.cells[cell], _line(node)))
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 1)
+
+
+def _finding(exercise: str, kind: str, detail: str, cell: Cell, line: int) -> Finding:
+    lines = cell.source.split("\n")
+    text = lines[line - 1] if 0 < line <= len(lines) else ""
+    text = one_line(text.strip().expandtabs(), 120)
+    return Finding(exercise, cell.index, line, one_line(detail, 120), text, kind)
 
 
 def _detail(node: ast.AST, path: str) -> str:
+    """The name as written, and what it stands for where that does not show."""
+    path = path.replace(MADE, "")
+    if path.startswith("?."):
+        path = "torch.Tensor" + path[1:]
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.stmt):
         return path
     try:
@@ -172,25 +208,6 @@ def _detail(node: ast.AST, path: str) -> str:
         return path
     last = path.rpartition(".")[2]
     return written if re.search(rf"\b{re.escape(last)}$", written) else f"{written} ({path})"
-
-
-def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    compiled = re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns) or r"(?!)")
-
-    @lru_cache(maxsize=8192)
-    def matches(path: str) -> bool:
-        """Whether the path, or something it lies below, is one of the patterns."""
-        for name in {path, canonical(path)}:
-            parts = name.split(".")[:12]
-            if any(compiled.match(".".join(parts[: i + 1])) for i in range(len(parts))):
-                return True
-        return False
-
-    return matches
-
-
-def _root(path: str) -> str:
-    return path.split(".")[0]
 
 
 def _methods(tree: ast.Module) -> Iterable[str]:

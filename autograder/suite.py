@@ -29,9 +29,17 @@ WATCHED = [
     for operator in (
         "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
         "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_group_norm",
-        "rms_norm", "_fused_rms_norm",
+        "native_batch_norm.out", "_native_batch_norm_legit.out",
+        "_native_batch_norm_legit.no_stats_out", "_batch_norm_with_update",
+        "batch_norm_update_stats", "rms_norm", "_fused_rms_norm",
     )
-] + ["rms_norm/AutogradCPU"]  # fmt: skip
+] + [
+    "rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
+    # Tensors of another layout have kernels of their own.
+    "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
+    "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",
+    "_native_batch_norm_legit.no_stats/MkldnnCPU", "_batch_norm_with_update/MkldnnCPU",
+]  # fmt: skip
 
 
 class SuiteError(Exception):
@@ -80,6 +88,7 @@ class Suite:
     watched: list[str]
     reference: types.ModuleType
     exercises: list[str] = field(default_factory=list)
+    without_autograd: frozenset[str] = frozenset()  # where a pass of autograd is worth a look
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
 
     @property
@@ -171,6 +180,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
     tests = sorted(_collect(folder), key=lambda test: order.index(test.exercise))
     forbidden = settings.get("forbidden", {})
     everywhere = forbidden.pop("all", [])
+    without_autograd = frozenset(settings.get("without_autograd", []))
     return Suite(
         assignment=assignment,
         tests=tests,
@@ -178,9 +188,10 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         budget=Budget(**settings.get("limits", {})),
         forbidden={name: everywhere + forbidden.get(name, []) for name in order},
         policy=settings.get("policy", "zero"),
-        watched=settings.get("watch", WATCHED),
+        watched=settings.get("watch", WATCHED) + (["autograd"] if without_autograd else []),
         reference=importlib.import_module(f"solutions.{assignment}.{assignment}"),
         exercises=order,
+        without_autograd=without_autograd,
     )
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .aliases import UNKNOWN, Code, Dotted, Scope, Value, imported
-from .expressions import Doubt, Expressions, TooMuch, Used
+from .calls import Calls
+from .expressions import Doubt, TooMuch, Used
 
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
-class Walker(Expressions):
+class Walker(Calls):
     """One walk over the cells."""
 
     def __init__(self, is_forbidden: Callable[[str], bool], is_root: Callable[[str], bool]) -> None:
@@ -48,6 +49,13 @@ class Walker(Expressions):
             except (RecursionError, TooMuch):
                 doubt("too deeply nested or too long to check", code.node, code.cell)
         self.used = self.doubt = None
+
+    def reach_all(self) -> None:
+        """Go through all code there is, for `beneath`. Comes last: it binds what never runs."""
+        done: set[Code] = set()
+        while left := set(self.codes.values()) - done:
+            self.reach(frozenset(left), lambda *_: None, lambda *_: None, frozenset(done))
+            done |= left | self.seen
 
     def enter(self, code: Code) -> None:
         """Go through the body of a function or class."""
@@ -111,6 +119,8 @@ class Walker(Expressions):
         if isinstance(node.target, ast.Name):
             old = self.scope.lookup(node.target.id)
             self.bind(node.target, self.added(old, value) | (old - set(old & value)), node.value)
+        elif isinstance(node.target, ast.Attribute):
+            self.bind(node.target, value, node.value)
 
     def on_Return(self, node: ast.Return) -> None:
         if node.value is not None:
@@ -188,6 +198,9 @@ class Walker(Expressions):
                 self.scope.names.pop(target.id, None)
 
     def on_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        above = f"{node.module}." if isinstance(node, ast.ImportFrom) and node.module else ""
+        for alias in node.names:
+            self.notice(frozenset([Dotted(above + alias.name)]), node)
         for name, path in imported(node):
             if name != "*":
                 self.set(name, frozenset([Dotted(path)]) if path else UNKNOWN, node)

@@ -90,9 +90,6 @@ MUST_FIND = {
     "vars": body("return vars(F)['layer_norm']" + CALL),
     "vars get": body("return vars(F).get('layer_norm')" + CALL),
     "__dict__": body("return F.__dict__['layer_norm']" + CALL),
-    "sys.modules": body(
-        "return sys.modules['torch.nn.functional'].layer_norm" + CALL, "import sys\n"
-    ),
     "globals": body("return globals()['F'].layer_norm" + CALL),
     "import_module": body(
         "return importlib.import_module('torch.nn.functional').layer_norm" + CALL,
@@ -180,7 +177,6 @@ MUST_FIND = {
     "def layer_norm(*a):\n    pass\ninstall()\n",
     "globals assigned": F + "globals()['layer_norm'] = F.layer_norm\n",
     "globals updated": F + "globals().update(layer_norm=F.layer_norm)\n",
-    "patched": body("return torch.mine(x, (8,))", F + "torch.mine = F.layer_norm\n"),
     "eval of a literal": body("return eval('F.layer_norm(x, (8,))')"),
     "exec of a literal": F + "exec('layer_norm = F.layer_norm')\n",
     "star import that overwrites": "def LayerNorm(d, eps):\n    pass\nfrom torch.nn import *\n",
@@ -222,7 +218,6 @@ MUST_NOT_FIND = {
         "return nn.LayerNorm(x)", "class nn:\n    def LayerNorm(x):\n        return x\n"
     ),
     "own torch": body("return torch.layer_norm(x)", "class torch:\n    pass\n"),
-    "parameter called F": F + "def layer_norm(x, F):\n    return F.layer_norm(x)\n",
     "comment and docstring": body('"""Like F.layer_norm(x)."""\n# F.layer_norm(x)\nreturn x'),
     "string": body("name = 'F.layer_norm'\nreturn x"),
     "annotation": F
@@ -239,7 +234,6 @@ MUST_NOT_FIND = {
     "result kept in a global": body("return x + y", F + "y = F.layer_norm(torch.ones(8), (8,))\n"),
     "other functions": body("return F.relu(x) + torch.var(x) + nn.functional.softmax(x, -1)"),
     "longer name": body("return torch.layer_norm_of_mine(x)", ""),
-    "attribute of the tensor": body("return x.layer_norm(8)"),
     "name printed": body("print(F.layer_norm.__name__)\nreturn x"),
     "alias rebound": body(
         "f = F.layer_norm\nf = mine\nreturn f(x)", F + "def mine(x):\n    return x\n"
@@ -256,6 +250,37 @@ MUST_NOT_FIND = {
         "return getattr(F, 'layer_norm')", F + "def getattr(a, b):\n    return a\n"
     ),
     "empty": "",
+    "printed version": "import sys\nprint(sys.version)\n" + OWN,
+    "own source printed": OWN + "import inspect\nprint(inspect.getsource(layer_norm))\n",
+    "seeds and settings": OWN + "torch.manual_seed(0)\ntorch.set_printoptions(precision=3)\n"
+    "torch.backends.cudnn.deterministic = True\ntorch.set_default_dtype(torch.float32)\n",
+    "sys for a path and a size": OWN + "import sys\nsys.path.append('.')\nprint(sys.getsizeof(3))",
+    "gc collected": OWN + "import gc\ngc.collect()\n",
+    "run as a script": OWN + "if __name__ == '__main__':\n    print(layer_norm)\n",
+    "the library's module with other weights": OWN + "ref = nn.LayerNorm(8)\n"
+    "ref.weight.data = torch.ones(8)\nref.bias = nn.Parameter(torch.zeros(8))\n"
+    "setattr(ref, 'eps', 1e-3)\nassert ref(x).allclose(layer_norm(x))\n",
+    "attributes of own objects": OWN + "class LayerNorm(nn.Module):\n    pass\n"
+    "m = LayerNorm()\nm.weight = 1\nm.bias.data = 2\nlayer_norm.calls = 0\nm.modules()\n",
+    "library explored elsewhere": OWN
+    + "import inspect\nprint([n for n in dir(torch) if 'norm' in n])"
+    "\nfor k, v in vars(nn).items():\n    print(k, v)\nprint(inspect.getmembers(nn))\n"
+    "print([getattr(nn, n) for n in dir(nn)])\n",
+    "eval mode and re.compile": OWN + "import re\nre.compile(text)\nmodel.eval()\ntorch.compile(f)",
+    "known text run": OWN + "exec('y = 1 + 1')\nprint(eval('y'))\n",
+    "threads": OWN + "import threading\nthreading.Thread(target=layer_norm).start()\n",
+    "warnings and environment": OWN + "import os, warnings\nwarnings.filterwarnings('ignore')\n"
+    "os.environ['OMP_NUM_THREADS'] = '1'\n",
+    "timed": OWN + "import time\nt = time.perf_counter()\nlayer_norm(x)\nprint(time.time() - t)\n",
+    "plotted": OWN + "import matplotlib.pyplot as plt\nplt.rcParams['font.size'] = 9\n"
+    "fig, ax = plt.subplots()\nax.plot(x)\nplt.show()\n",
+    "tensor methods": body("return (x.norm() + x.float().var(-1) + x.T.grad) / x.shape[-1]"),
+    "own norm in a member": "class LayerNorm(nn.Module):\n    def __init__(self):\n"
+    "        self.norm = Norm()\n    def forward(self, x):\n"
+    "        return self.norm.layer_norm(x) + self.LayerNorm(x)\n"
+    "class Norm:\n    def layer_norm(self, x):\n        return x\n",
+    "method of a result": body("return make(x).layer_norm(x)", "def make(x):\n    return Norm(x)\n")
+    + "class Norm:\n    def layer_norm(self, x):\n        return x\n",
 }
 
 
@@ -280,8 +305,36 @@ SUSPICIOUS = {
     "made key of a module": body("return vars(F)[weight](x)"),
     "made import": body("return __import__(weight)"),
     "made import_module": body("import importlib\nreturn importlib.import_module(weight)"),
+    "made key of sys.modules": body("return g(x)", "import sys\ng = sys.modules[name].f\n"),
+    "sys.modules searched": body(
+        "return m.native_layer_norm(x, 8, 1, 2, 3)[0]",
+        "import sys\nm = [m for n, m in sorted(sys.modules.items()) if n.endswith('_refs')][0]\n",
+    ),
+    "method with the name of the library's": body("return x.layer_norm(8)"),
+    "module in a parameter": F + "def layer_norm(x, F):\n    return F.layer_norm(x)\n",
+    "module out of a list": body("return known[0].nn.functional.layer_norm(x)"),
+    "alias of such a method": body("f = known.layer_norm\nreturn f(x)"),
+    "search at module level": body(
+        "return f(x)", "f = [v for k, v in vars(torch).items() if k.startswith('layer_')][0]\n"
+    ),
+    "search with dir": body("return f(x)", "f = [getattr(torch, n) for n in dir(torch)][7]\n"),
+    "search of a copy": body("return d[weight](x)", "d = dict(vars(torch))\n"),
+    "search of values": body("return list(torch.__dict__.values())[99](x)"),
+    "search with inspect": body(
+        "return f(x)", "import inspect\nf = dict(inspect.getmembers(torch))[made()]\n"
+    ),
+    "class out of a search": body("return m(x)", "m = [v for v in vars(nn).values()][9](8)\n"),
+    "result of a search as the exercise": "layer_norm = list(vars(torch).values())[99]\n",
+    "made import called": body("return m.f(x)", "import importlib as i\nm = i.import_module(n)\n"),
+    "table of overrides": body(
+        "return fs[0](x)",
+        "fs = [f for t in torch.overrides.get_overridable_functions() for f in t]\n",
+    ),
+    "operation by its name": body("return f(x)", "f = torch._C._jit_get_operation(name)[0]\n"),
+    "getattr in reduce": body(
+        "return f(x)", "import functools\nf = functools.reduce(getattr, names, torch)\n"
+    ),
     "search of a module": body("return [v for k, v in vars(F).items() if 'layer' in k][0](x)"),
-    "ctypes": body("import ctypes\nctypes.CDLL(None)\nreturn x"),
     "eval by another name": body("e = eval\nreturn e(weight)"),
 }
 

@@ -182,6 +182,8 @@ def test_only_the_student_who_calls_the_library_is_found_to_call_it():
         for student, expected in EXPECTED.items()
         if expected.outcome != "ungraded"
     }
+    looks_beneath = {"sys._getframe", "gc.get_objects", "f_back", "f_locals"}
+    assert {detail for _, kind, detail in found.pop("student33")} == looks_beneath
     assert {student: hits for student, hits in found.items() if hits} == {
         "student29": [("layer_norm", "forbidden-call", "F.layer_norm")]
     }

@@ -224,3 +224,51 @@ def test_library_operators_are_noted_from_threads_too():
     assert not link.seen
     Student(link).norm(X)
     assert link.seen == {"native_layer_norm"}
+
+
+AUTOGRAD = """
+import torch
+
+torch.ones(1, requires_grad=True).sum().backward()  # a check of the learner's own
+
+def by_hand(x):
+    return 2 * x
+
+def plainly(x):
+    x = x.detach().requires_grad_()
+    by_hand(x).sum().backward()
+    return x.grad
+
+def by_the_engine(x):
+    x = x.detach().requires_grad_()
+    engine = torch._C._ImperativeEngine()
+    y = (by_hand(x).sum(),)
+    return engine.run_backward(y, (torch.ones(()).double(),), False, False, (x,), True, False)[0]
+
+def in_a_thread(x):
+    import threading
+    thread = threading.Thread(target=plainly, args=(x,))
+    thread.start()
+    thread.join()
+    return x
+"""
+
+
+def test_a_pass_of_autograd_inside_a_call_is_noted_and_the_graders_own_is_not():
+    link, failures = remote(AUTOGRAD, ["autograd"])
+    student = Student(link)
+    assert not failures and not link.seen
+    for name in ("plainly", "by_the_engine", "in_a_thread"):
+        getattr(student, name)(X)
+        assert link.seen == {"autograd"}, name
+        link.seen.clear()
+        y, vjp = student.vjp("by_hand", X)
+        vjp(y)
+        student.by_hand(X)
+        assert not link.seen
+
+
+def test_passes_of_autograd_are_not_noted_unless_the_suite_asks():
+    link, _ = remote(AUTOGRAD, ["native_layer_norm/CPU"])
+    Student(link).plainly(X)
+    assert not link.seen
