@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import json
 import os
 import signal
@@ -20,46 +19,11 @@ from pathlib import Path
 import dask
 import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
+from pretended import SUITE, VERSION, result_of
 
-from autograder import cluster, dask_worker, engine, reply
+from autograder import cluster, dask_worker, engine
 from autograder.cluster import Cluster
 from autograder.engine import EngineError, Submitted
-
-VERSION = "0123456789abcdef"
-SUITE = {
-    "suite_version": VERSION,
-    "max_score": 3.0,
-    "exercises": ["one", "two"],
-    "tests": [
-        {"exercise": "one", "name": "test_a", "title": "A", "max_points": 1.0},
-        {"exercise": "one", "name": "test_b", "title": "B", "max_points": 0.5},
-        {"exercise": "two", "name": "test_c", "title": "C", "max_points": 1.5},
-    ],
-}
-
-
-def result_of(data: bytes, passed: bool = True) -> dict:
-    """What a runner says of a notebook of these bytes."""
-    exercises = []
-    for name in SUITE["exercises"]:
-        rows = [
-            {
-                "name": t["name"], "title": t["title"], "verdict": "pass" if passed else "wrong",
-                "points": t["max_points"] if passed else 0.0, "max_points": t["max_points"],
-                "message": None if passed else "Not what the formula gives.",
-                "misconception": None, "link": None,
-            }
-            for t in SUITE["tests"]
-            if t["exercise"] == name
-        ]  # fmt: skip
-        score, most = (sum(row[key] for row in rows) for key in ("points", "max_points"))
-        exercises.append({"name": name, "score": score, "max_score": most, "tests": rows})
-    return {
-        "status": "graded", "reason": None, "score": sum(e["score"] for e in exercises),
-        "max_score": 3.0, "sha256": hashlib.sha256(data).hexdigest(), "notices": [],
-        "review": [{"exercise": "one", "kind": "operator-seen", "line": 0, "detail": "aten::x"}],
-        "exercises": exercises, "seconds": 0.1,
-    }  # fmt: skip
 
 
 class FakeRunner:
@@ -341,102 +305,6 @@ def test_a_forged_result_is_refused_and_the_unit_graded_elsewhere(
     assert len(pids) == 2  # it was tried on the other worker too
 
 
-# -- the check of a reply ----------------------------------------------------------------------
-
-DATA = b"a notebook"
-SHA = hashlib.sha256(DATA).hexdigest()
-UNGRADED = result_of(DATA) | {
-    "status": "ungraded", "reason": "empty", "score": None, "exercises": [],
-}  # fmt: skip
-
-
-def test_true_results_pass_the_check_unchanged():
-    for result in (result_of(DATA), result_of(DATA, passed=False), UNGRADED):
-        decoded = reply.decode(json.dumps(result).encode())
-        assert reply.check(decoded, SUITE, SHA) == result
-
-
-def _set(path: list, value):
-    def change(result):
-        place = result
-        for step in path[:-1]:
-            place = place[step]
-        place[path[-1]] = value
-
-    return change
-
-
-ROW = ["exercises", 0, "tests", 0]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        _set(["score"], 4.0),
-        _set(["score"], True),
-        _set(["score"], None),
-        _set(["score"], float("inf")),
-        _set(["max_score"], 30.0),
-        _set(["extra"], 1),
-        _set(["status"], "passed"),
-        _set(["reason"], "because"),
-        _set(["sha256"], "0" * 64),
-        _set(["seconds"], -1),
-        _set(["seconds"], "fast"),
-        _set(["notices"], "text"),
-        _set(["notices"], ["\x1b[31m"]),
-        _set(["notices"], ["x"] * 2000),
-        _set(["notices"], ["x" * 6000]),
-        _set(["review"], [{"exercise": "one"}]),
-        _set(["review", 0, "exercise"], "three"),
-        _set(["review", 0, "line"], 1.5),
-        _set(["exercises"], []),
-        _set(["exercises", 0, "name"], "two"),
-        _set(["exercises", 0, "score"], 15),
-        _set(["exercises", 0, "max_score"], 15),
-        _set(["exercises", 0, "tests"], []),
-        _set([*ROW, "points"], 2.0),
-        _set([*ROW, "points"], 0.0),
-        _set([*ROW, "max_points"], 2.0),
-        _set([*ROW, "verdict"], "wrong"),
-        _set([*ROW, "verdict"], "internal-error"),
-        _set([*ROW, "verdict"], "brilliant"),
-        _set([*ROW, "verdict"], ["pass"]),
-        _set([*ROW, "name"], "test_b"),
-        _set([*ROW, "title"], "Another"),
-        _set([*ROW, "message"], 5),
-        _set([*ROW, "link"], "\x00"),
-        lambda result: result["exercises"].reverse(),
-        lambda result: result["exercises"][0]["tests"].reverse(),
-        lambda result: result.pop("notices"),
-        lambda result: result.update(status="ungraded"),
-        lambda result: result.update(UNGRADED, score=0.0),
-        lambda result: result.update(UNGRADED, reason=""),
-        lambda result: result.update(UNGRADED, reason=None),
-        lambda result: result.update(UNGRADED, sha256="0" * 64),
-    ],
-)
-def test_a_result_that_cannot_be_is_refused(change):
-    result = result_of(DATA)
-    change(result)
-    with pytest.raises(reply.Refused) as raised:
-        reply.check(result, SUITE, SHA)
-    assert str(raised.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        "{}", None, b"", b"[]", b"null", b"\xff", b'{"a": NaN}', b'{"a": 1, "a": 2}',
-        b"[" * 100_000, b" " * (reply.MAX_REPLY + 1),
-    ],
-    ids=range(10),
-)  # fmt: skip
-def test_a_reply_that_is_no_plain_json_object_is_refused(data):
-    with pytest.raises(reply.Refused):
-        reply.decode(data)
-
-
 # -- addresses ---------------------------------------------------------------------------------
 
 
@@ -499,3 +367,45 @@ def test_a_scheduler_without_workers_is_one_line(soon):
 def test_a_machine_without_dask_is_told_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "python -m pip install -r requirements.txt" in complaint("tcp://127.0.0.1:1")
+
+
+# -- the real thing ----------------------------------------------------------------------------
+
+RIGHT = """
+def layer_norm(x, weight, bias, eps):
+    centered = x - x.mean(-1, keepdim=True)
+    variance = (centered * centered).mean(-1, keepdim=True)
+    return centered / (variance + eps).sqrt() * weight + bias
+"""
+
+
+def test_the_results_are_those_of_grading_here(scheduler, tmp_path):
+    """Real runners and sandboxes on two workers, against one runner on this machine."""
+    crash = "\n\nimport os\n\ndef layer_norm_backward(*arguments):\n    os._exit(0)"
+    sources = {
+        "right": RIGHT + crash,
+        "biased": RIGHT.replace("(centered * centered).mean(", "centered.var("),
+    }
+    for student, source in sources.items():
+        cell = {"cell_type": "code", "source": source, "metadata": {}, "outputs": []}
+        tree = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        (tmp_path / f"{student}.ipynb").write_text(json.dumps(tree))
+    (tmp_path / "junk.ipynb").write_text("no JSON")
+    todo = [(Submitted(path.stem, path), path.stem) for path in sorted(tmp_path.iterdir())]
+    with Client(scheduler, set_as_default=False) as client:
+        client.restart()  # no fakes any more
+    found = []
+    for make in (
+        lambda: engine._Local("layernorm", 1, False),
+        lambda: Cluster("layernorm", scheduler, False),
+    ):
+        with contextlib.closing(make()) as source:
+            hello = {key: source.hello[key] for key in dask_worker._HELLO}
+            results = {item.student: result for item, _, result in source.results(todo, 7)}
+        for result in results.values():
+            result.pop("seconds")
+        found.append((hello, results))
+    assert found[0] == found[1]
+    results = found[1][1]
+    assert [results[name]["status"] for name in ("right", "junk")] == ["graded", "ungraded"]
+    assert results["right"]["score"] > results["biased"]["score"] > 0
