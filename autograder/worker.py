@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import functools
 import os
+import random
 import socket
 import sys
 import traceback
@@ -253,6 +254,9 @@ def main(sock: socket.socket) -> None:
                 libraries = libraries or watch_operators(request["watch"], seen)
                 counter = PassCounter() if "autograd" in request["watch"] else None
                 torch.manual_seed(request["seed"])
+                random.seed(request["seed"])  # the same for the whole class, and in a rerun
+                if "numpy" in sys.modules:
+                    sys.modules["numpy"].random.seed(request["seed"])
                 value = run_cells(request["cells"], module.__dict__)
             else:
                 value = executor.perform(op, request)

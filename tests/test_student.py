@@ -187,6 +187,15 @@ def test_a_cell_that_fails_costs_itself_only():
     assert torch.equal(Student(link).scale(X, 2), X * 2)
 
 
+def test_chance_is_the_same_in_every_run():
+    source = (
+        "import random, numpy, torch\n"
+        "def draw():\n    return random.random(), float(numpy.random.rand()), torch.rand(2)\n"
+    )
+    first, second = (Student(remote(source)[0]).draw() for _ in range(2))
+    assert first[:2] == second[:2] and torch.equal(first[2], second[2])
+
+
 def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes():
     link, _ = remote("import time\ndef slow(x):\n    time.sleep(3)", call_seconds=0.2)
     with pytest.raises(WorkerLost) as caught:
