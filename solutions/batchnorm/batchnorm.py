@@ -408,9 +408,10 @@ class BatchNorm(nn.Module):
 # }
 # norm.load_state_dict(state)
 # norm.eval()
-# y = norm(torch.tensor([[3.0, 0.0]]))
-# assert torch.allclose(y, torch.tensor([[2.0, 7.0]]), atol=1e-3), (
-#     f"with the loaded statistics [3, 0] must give [2, 7] in evaluation, got {y.tolist()}"
+# y = norm(torch.tensor([[3.0, 0.0], [1.0, -1.0]]))
+# assert torch.allclose(y, torch.tensor([[2.0, 7.0], [0.0, 5.0]]), atol=1e-3), (
+#     "with the loaded statistics [3, 0] and [1, -1] must give [2, 7] and [0, 5] in evaluation, "
+#     f"got {y.tolist()}"
 # )
 # assert all(torch.equal(norm.state_dict()[name], state[name]) for name in names), (
 #     "nothing may change in evaluation, num_batches_tracked included"
@@ -764,7 +765,7 @@ def fold_batch_norm(
 # Explain what can cause this gap. Name **two** different causes. For each, say how you would find
 # out whether it is the one, and what you would change. Five to ten sentences.
 #
-# Write your answer into the next cell, in place of its text. Nothing runs it, and a person reads it.
+# Write your answer into the next cell, in place of its text. Nothing runs it; a person reads it.
 
 # %% [markdown] nbgrader={"grade_id": "written_modes", "written": true, "points": 3}
 # ### BEGIN SOLUTION
