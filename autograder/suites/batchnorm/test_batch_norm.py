@@ -250,6 +250,13 @@ def test_half_types_rounded_once(student, rng):
         # One rounding: half a step (eps / 2 of the value), and float32's own error around it.
         half_step = 1.02 * torch.finfo(dtype).eps / 2
         expect(got.float(), want, rtol=half_step, atol=2e-5, what="the output's last digit")
+        # In a module moved to a half type the running statistics are of that type, too.
+        running = seasoned(rng, 8, dtype)
+        want, _ = after(x.float(), (weight, bias), running, False, 0.1, 1e-5)
+        got = student.batch_norm(x, weight, bias, *running, False, 0.1, 1e-5)
+        expect_half(got, want.to(dtype), LOOSE, "the output in evaluation")
+        what = "the output's last digit in evaluation"
+        expect(got.float(), want, rtol=half_step, atol=2e-5, what=what)
 
 
 @pytest.mark.points(0.25)

@@ -137,8 +137,9 @@ def test_eps(student, rng):
 @pytest.mark.points(0.25)
 def test_half_types(student, rng):
     """A float16 or bfloat16 layer: computed in float32, rounded once"""
-    for dtype in (torch.float16, torch.bfloat16):
-        rest = (*seasoned(rng), *affine(rng), EPS)
+    half, bfloat = torch.float16, torch.bfloat16
+    for dtype, of_norm in ((half, torch.float32), (bfloat, torch.float32), (bfloat, bfloat)):
+        rest = (*seasoned(rng, C, of_norm), *affine(rng, C, of_norm), EPS)
         weight, bias = _layer(rng, C, C, dtype=dtype)
         wide = _folded(weight.float(), bias.float(), *rest)
         got = student.fold_batch_norm(weight, bias, *rest)
