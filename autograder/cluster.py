@@ -103,7 +103,8 @@ class Cluster:
             ) from None
         self._dask = distributed
         # Its warnings about lost connections would hide the one line that says what to do.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         _probe(self._address)
         try:
             self._client = distributed.Client(
