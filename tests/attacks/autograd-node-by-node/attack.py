@@ -34,10 +34,11 @@ def layer_norm_backward(grad_out, x, weight, eps):
             found[id(node.variable)] = total[node]
             continue
         grads = node(total[node])
-        for (after, _), grad in zip(
+        for (after, index), grad in zip(
             node.next_functions, grads if isinstance(grads, tuple) else (grads,), strict=False
         ):
             if after is not None:
+                grad = grad.sum_to_size(after._input_metadata[index].shape)
                 total[after] = total[after] + grad if after in total else grad
     grads = [found[id(t)] for t in (a, w, b)]
     return grads[0].to(x.dtype), grads[1].to(weight.dtype), grads[2].to(weight.dtype)
