@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,11 +109,11 @@ for dtype in (torch.float16, torch.bfloat16):
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one `nbgrader autograde` run over `count` submissions."""
+    """One `nbgrader autograde` run."""
 
-    count: int
     seconds: float  # from the command to its end
     start_seconds: float  # until it takes up the first submission
+    start_cpu: float  # what `clock` said then
 
 
 class Course:
@@ -134,20 +135,20 @@ class Course:
         for student in students:
             self._put(self.root / "submitted" / student / self.assignment, self.solution)
 
-    def autograde(self, count: int) -> Timing:
+    def autograde(self, clock: Callable[[], float]) -> Timing:
         """Grade everything that is in submitted/ and new. Raises RuntimeError when that fails."""
         started = time.monotonic()
-        first = None
+        first = cpu = None
         with self._start("autograde", self.assignment) as process:
             assert process.stdout is not None
             output = []
             for line in process.stdout:
                 output.append(line)
                 if first is None and "Converting notebook" in line:
-                    first = time.monotonic()
-        if process.returncode or first is None:
+                    first, cpu = time.monotonic(), clock()
+        if process.returncode or first is None or cpu is None:
             raise RuntimeError("nbgrader autograde failed:\n" + "".join(output[-20:]))
-        return Timing(count, time.monotonic() - started, first - started)
+        return Timing(time.monotonic() - started, first - started, cpu)
 
     def scores(self) -> dict[str, float]:
         """Score of each student, from the gradebook."""
