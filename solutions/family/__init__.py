@@ -1,0 +1,1 @@
+"""The assignment `family`: source of the exercise and the reference solution."""
