@@ -229,6 +229,7 @@ class Expressions:
                 return value
         children = [self.expr(c) for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
         found = frozenset(atom for value in children for atom in value)
+        self.steps += 4 * len(found)  # what a long chain of `*x` gathers is work, too
         if isinstance(node, ast.Tuple | ast.List):
             self.elements[node] = children
         if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.BoolOp | ast.Starred):
