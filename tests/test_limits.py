@@ -349,7 +349,7 @@ def burn():
         hashlib.sha256(bytes(1 << 22))  # lets go of the interpreter's lock
 
 def layer_norm(*args):
-    for _ in range(4):
+    while threading.active_count() < 5:
         threading.Thread(target=burn, daemon=True).start()
     time.sleep(0.7)  # the call itself is in time
 """
@@ -358,13 +358,13 @@ def layer_norm(*args):
 @pytest.fixture(scope="module")
 def queue(place: Place) -> dict[str, dict]:
     """One job and 4 s a submission: everybody waits for those who use up all of theirs."""
-    with_limits(place, call_seconds=1.0, submission_seconds=4.0)
+    with_limits(place, call_seconds=3.0, submission_seconds=4.0)
     right = reference_sources()
     submitted = place.base / "queue"
     slow = {name: f"import time\ndef {name}(*args):\n    time.sleep(0.8)" for name in EXERCISES}
     hand_in(submitted / "a-slow", slow)
     hand_in(submitted / "b-honest", right)
-    hand_in(submitted / "c-burns", right | {"layer_norm": BURN})
+    hand_in(submitted / "c-burns", {"layer_norm": BURN})
     hand_in(submitted / "d-honest", right | {"layer_norm": right["layer_norm"] + "\n# mine\n"})
     graded = run_grader(place, submitted, "queue", "strong", 1)
     assert not graded.strays
@@ -379,8 +379,8 @@ def test_the_time_of_a_submission_ends_though_each_call_is_in_time(queue: dict[s
 
 def test_processor_time_ends_too(queue: dict[str, dict]):
     """It is as much as the time on the clock, so where processors are busy that ends first."""
-    tests = [t for e in queue["c-burns"]["exercises"] for t in e["tests"]]
-    assert {t["verdict"] for t in tests} <= {"wrong", "timeout"} and tests[-1]["verdict"] != "pass"
+    tests = queue["c-burns"]["exercises"][0]["tests"]
+    assert {t["verdict"] for t in tests} <= {"wrong", "timeout"}
     lost = [t["message"] for t in tests if t["verdict"] == "timeout"]
     assert lost and re.search("CPU time|still running|ended twice", lost[0])
 
@@ -394,7 +394,7 @@ def test_a_file_too_large_to_be_a_notebook_is_not_read_to_name_its_result(tmp_pa
     path = tmp_path / "layernorm.ipynb"
     path.touch()
     try:
-        os.truncate(path, 8 << 30)  # sparse: it takes no room, but reading it takes long
+        os.truncate(path, 2 << 30)  # sparse: it takes no room, but reading it takes long
     except OSError:
         pytest.skip("this file system has no sparse files of that size")
     started = time.process_time()
