@@ -22,7 +22,6 @@ EXPLAINED = {
     ("batch_norm_backward", "weight.float -> weight.half"): _ROUNDED,
     ("fold_batch_norm", _TUPLE): _ORDER,
     ("fold_batch_norm", "weight.float -> weight.double"): _WIDER,
-    ("fold_batch_norm", "running_mean.to(weight.dtype) -> running_mean"): _PROMOTED,
 }
 
 # Where a test looks at too little to tell two mistakes apart, the one declared first is named.
