@@ -18,7 +18,7 @@ from .link import RemoteLink, learner_error
 from .notebook import one_line
 from .result import Unit
 from .student import Student
-from .suite import ROOT, HiddenTest, Suite
+from .suite import HiddenTest, Suite
 from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
 
 
@@ -73,8 +73,7 @@ class Child:
 
     def read(self) -> submission.Submission:
         """Read the notebook; the first time, also look for forbidden calls."""
-        released = submission.released(ROOT / _released_path(self.suite.assignment))
-        notebook = submission.read(Path(self.unit.path), released)
+        notebook = submission.read(Path(self.unit.path), self.suite.released)
         if not self.unit.outcomes and self.unit.own_cells:
             findings = forbidden.find(notebook.cells, self.suite.exercises, self.suite.forbidden)
             self.tell(
@@ -131,7 +130,3 @@ class Child:
         if not 0 < error.line <= len(lines):
             error.line = 0  # a made-up line number could carry a hidden input out (attack 14)
         return explain_error(error, one_line(lines[error.line - 1], 120) if error.line else None)
-
-
-def _released_path(assignment: str) -> str:
-    return f"exercises/{assignment}/{assignment}.ipynb"

@@ -17,7 +17,7 @@ from .aliases import LIBRARY, MADE, UNKNOWN, Value, owner, paths
 from .expressions import SELVES
 from .magics import parse
 from .notebook import one_line
-from .patterns import Patterns
+from .patterns import compiled
 from .submission import Cell
 from .walk import Walker
 
@@ -55,7 +55,7 @@ def find(
         patterns: for each graded name, dotted names with `*` wildcards; a pattern also covers what
             lies below it, and `torch.Tensor.var` the call `anything.var()`.
     """
-    every = Patterns(pattern for listed in patterns.values() for pattern in listed)
+    every = compiled(frozenset(pattern for listed in patterns.values() for pattern in listed))
     trees = [parse(cell.source) for cell in cells]
     methods = {name for tree in trees if tree is not None for name in _methods(tree)}
     walker = Walker(lambda path: every.match(path) or every.hint(path), every.is_root)
@@ -131,7 +131,7 @@ class _Search:
         methods: set[str],
     ) -> None:
         self.name, self.cells, self.walker, self.methods = name, cells, walker, methods
-        self.patterns = Patterns(patterns)
+        self.patterns = compiled(frozenset(patterns))
         self.findings: set[Finding] = set()
         self.stop: Set[str] = frozenset()
         self.by_name: set[tuple[int, int]] = set()  # places where a name in `stop` is called

@@ -52,5 +52,11 @@ class Patterns:
         return self._last.match(name) is not None
 
 
+@lru_cache(maxsize=256)
+def compiled(patterns: frozenset[str]) -> Patterns:
+    """The patterns, made once for all submissions of a class."""
+    return Patterns(patterns)
+
+
 def _compiled(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns) or r"(?!)")

@@ -17,29 +17,16 @@ from typing import Any
 
 import torch
 
+from . import forbidden, submission
 from .compare import recording, same
 from .student import Student
+from .worker import WATCHED
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = Path(__file__).resolve().parent / "suites"
 
-# Operators that do the work of an exercise; a worker notes their use for a person to review.
-WATCHED = [
-    f"{operator}/CPU"
-    for operator in (
-        "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
-        "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_group_norm",
-        "native_batch_norm.out", "_native_batch_norm_legit.out",
-        "_native_batch_norm_legit.no_stats_out", "_batch_norm_with_update",
-        "batch_norm_update_stats", "rms_norm", "_fused_rms_norm",
-    )
-] + [
-    "rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
-    # Tensors of another layout have kernels of their own.
-    "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
-    "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",
-    "_native_batch_norm_legit.no_stats/MkldnnCPU", "_batch_norm_with_update/MkldnnCPU",
-]  # fmt: skip
+# What a worker may report to have seen, unless a suite names fewer.
+SEEN = frozenset(entry.partition("/")[0] for entry in WATCHED) | {"autograd"}
 
 
 class SuiteError(Exception):
@@ -85,7 +72,7 @@ class Suite:
     budget: Budget
     forbidden: dict[str, list[str]]
     policy: str  # what a proven forbidden call does: "zero" or "warn"
-    watched: list[str]
+    watched: frozenset[str]
     reference: types.ModuleType
     exercises: list[str] = field(default_factory=list)
     without_autograd: frozenset[str] = frozenset()  # where a pass of autograd is worth a look
@@ -96,6 +83,15 @@ class Suite:
         return sum(test.points for test in self.tests)
 
     @cached_property
+    def released(self) -> submission.Released:
+        return submission.released(self.notebook)
+
+    @property
+    def notebook(self) -> Path:
+        """The released notebook."""
+        return ROOT / "exercises" / self.assignment / f"{self.assignment}.ipynb"
+
+    @cached_property
     def misconceptions(self) -> list[Any]:
         from .misconceptions import load
 
@@ -104,8 +100,11 @@ class Suite:
     def rehearse(self, seed: int = 0) -> None:
         """Run every test against the reference. Raises SuiteError if it does not pass.
 
-        It also has torch do, before any fork, what it does slowly the first time.
+        It also has done, before any fork, what is slow only the first time: in torch, in reading
+        the released notebook, in the search for forbidden calls.
         """
+        stub = submission.read(self.notebook, self.released)
+        forbidden.find(stub.cells, self.exercises, self.forbidden)
         student = Student.local(vars(self.reference))
         for test in self.tests:
             try:
@@ -188,7 +187,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         budget=Budget(**settings.get("limits", {})),
         forbidden={name: everywhere + forbidden.get(name, []) for name in order},
         policy=settings.get("policy", "zero"),
-        watched=settings.get("watch", WATCHED) + (["autograd"] if without_autograd else []),
+        watched=frozenset(settings["watch"]) if "watch" in settings else SEEN,
         reference=importlib.import_module(f"solutions.{assignment}.{assignment}"),
         exercises=order,
         without_autograd=without_autograd,

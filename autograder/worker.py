@@ -28,6 +28,27 @@ try:  # beside protocol.py in the sandbox, inside the package on the trusted sid
 except ImportError:
     from autograder import protocol
 
+# Operators that do the work of an exercise; a worker notes their use for a person to review.
+WATCHED = (
+    *(
+        f"{operator}/CPU"
+        for operator in (
+            "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
+            "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_group_norm",
+            "native_batch_norm.out", "_native_batch_norm_legit.out",
+            "_native_batch_norm_legit.no_stats_out", "_batch_norm_with_update",
+            "batch_norm_update_stats", "rms_norm", "_fused_rms_norm",
+        )
+    ),
+    "rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
+    # Tensors of another layout have kernels of their own.
+    "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
+    "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",
+    "_native_batch_norm_legit.no_stats/MkldnnCPU", "_batch_norm_with_update/MkldnnCPU",
+)  # fmt: skip
+_seen: set[str] = set()
+_libraries: list[Any] = []  # registrations end when these are collected
+
 CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
 
 
@@ -152,32 +173,31 @@ def _cell_number(filename: str) -> int:
     return int(digits) if digits.removeprefix("-").isdigit() else 0
 
 
-def watch_operators(names: list[str], seen: set[str]) -> list[Any]:
-    """Note in `seen` each call of the given aten operators, from any thread, then let it run.
+def watch_operators() -> None:
+    """Note in `_seen` each call of an operator of WATCHED, from any thread, then let it run.
 
     The registration is process-wide and below autograd and modes, so that threads, scripted and
-    compiled calls are seen too. Evidence for a person only: the learner's code could forge it.
+    compiled calls are seen too. It is made once, before the forks, which inherit it. Evidence for
+    a person only: the learner's code could forge it.
     """
-    libraries = []
-    for name in names:
-        operator, _, key = name.partition("/")
-        if not key:
-            continue  # "autograd" is no operator: see PassCounter
+    if _libraries:
+        return
+    for entry in WATCHED:
+        operator, _, key = entry.partition("/")
         try:
             original = torch.library.get_kernel(f"aten::{operator}", key)
 
             def noted(keys, *args, _name=operator, _original=original, **kwargs):
-                seen.add(_name)
+                _seen.add(_name)
                 return _original.call_boxed(keys, *args, **kwargs)
 
             library = torch.library.Library("aten", "IMPL", key)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch warns that a kernel is overridden
                 library.impl(operator, noted, key, with_keyset=True)
-            libraries.append(library)
+            _libraries.append(library)
         except (RuntimeError, AttributeError, TypeError, ValueError):
             continue  # an operator this torch does not have
-    return libraries
 
 
 class PassCounter:
@@ -211,6 +231,7 @@ def warm_up() -> None:
 
     Includes asking for the processor's features, from files that a worker cannot read.
     """
+    watch_operators()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
@@ -240,8 +261,9 @@ def main(sock: socket.socket) -> None:
     module.__dict__["get_ipython"] = _NoShell
     sys.modules["__main__"] = module
     executor = Executor(module.__dict__)
-    seen: set[str] = set()
-    libraries: list[Any] = []
+    seen = _seen
+    seen.clear()
+    watch_operators()
     counter: PassCounter | None = None
     while True:
         try:
@@ -251,8 +273,7 @@ def main(sock: socket.socket) -> None:
         op, value, error = header["op"], None, None
         try:
             if op == "start":
-                libraries = libraries or watch_operators(request["watch"], seen)
-                counter = PassCounter() if "autograd" in request["watch"] else None
+                counter = PassCounter() if request["count_passes"] else None
                 torch.manual_seed(request["seed"])
                 random.seed(request["seed"])  # the same for the whole class, and in a rerun
                 if "numpy" in sys.modules:
