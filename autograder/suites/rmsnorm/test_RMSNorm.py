@@ -39,12 +39,12 @@ ONES = torch.ones(WIDTH)
 def test_parameters(student, rng):
     """weight is the only parameter, trainable, one number per feature, and starts as ones"""
     m = student.RMSNorm(WIDTH)
-    expect(m.state(), {"weight": ONES}, rtol=0, atol=0, what="the state_dict")
-    trained = text_list(m.parameters())
-    expect(trained, ["weight"], what="the list of trainable parameters")
     x = rows(rng, 4, WIDTH)
     want = exact(reference.rms_norm, x, ONES, DEFAULT_EPS)
     expect(m(x), want, **share(want, LOOSE), what="the output of a fresh module")
+    expect(m.state(), {"weight": ONES}, rtol=0, atol=0, what="the state_dict")
+    trained = text_list(m.parameters())
+    expect(trained, ["weight"], what="the list of trainable parameters")
 
 
 @pytest.mark.points(0.5)
