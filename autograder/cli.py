@@ -222,14 +222,29 @@ def _release(options: argparse.Namespace) -> int:
     return release.main((["--check"] if options.check else []) + options.assignment)
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    from .sandbox import available
+# A protection that stands in for a better one: not missed where that one is on.
+_STAND_INS = {
+    "memory-watch": "cgroup", "separate-user": "user-namespace", "fresh-process": "pid-namespace",
+}  # fmt: skip
 
-    rows = available()
+
+def _doctor(options: argparse.Namespace) -> int:
+    from .sandbox import SandboxError, available
+
+    try:
+        rows = available()
+    except SandboxError as error:
+        raise EngineError(f"no sandbox starts on this machine: {error}") from error
+    on = {row.name for row in rows if row.on}
+    off = []
     width = max(len(row.name) for row in rows)
     for row in rows:
-        print(f"{'on ' if row.on else 'OFF'}  {row.name:<{width}}  {row.why}; stops {row.stops}")
-    off = [row.name for row in rows if not row.on]
+        state, why = ("on ", row.why) if row.on else ("OFF", row.why)
+        if not row.on and _STAND_INS.get(row.name) in on:
+            state, why = "-  ", f"not needed beside {_STAND_INS[row.name]}"
+        elif not row.on:
+            off.append(row.name)
+        print(f"{state}  {row.name:<{width}}  {why}; stops {row.stops}")
     if off:
         print(f"\n{len(off)} protection(s) are off: {', '.join(off)}")
     return SOME_UNGRADED if off else GRADED

@@ -184,6 +184,20 @@ def test_bad_use_is_one_line_and_exit_code_2(arguments, code, said):
     assert len([x for x in run.stderr.splitlines() if "usage" not in x and x[:1] != " "]) == 1
 
 
+def test_doctor_says_what_is_on_and_what_each_protection_stops():
+    from autograder.sandbox import STOPS
+
+    run = subprocess.run(
+        [sys.executable, "-m", "autograder", "doctor"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    lines = {line.split()[1]: line for line in run.stdout.splitlines()[: len(STOPS)]}
+    assert set(lines) == set(STOPS)
+    assert all(f"stops {STOPS[name]}" in line for name, line in lines.items())
+    off = [name for name, line in lines.items() if line.startswith("OFF")]
+    assert run.returncode == (1 if off else 0)
+
+
 def test_results_that_cannot_be_written_are_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
