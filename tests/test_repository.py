@@ -295,7 +295,7 @@ def test_no_python_file_is_longer_than_a_few_screens_or_a_grab_bag():
         if path.suffix == ".py" and not name.startswith((*FOREIGN, "solutions/")):
             assert path.name not in ("utils.py", "helpers.py", "common.py", "misc.py"), name
             lines = len(path.read_text(encoding="utf-8").splitlines())
-            if lines > (650 if name.startswith("tests/") else 550):
+            if lines > (700 if name.startswith("tests/") else 550):
                 long[name] = lines
     assert long == {}
 
