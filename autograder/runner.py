@@ -1,28 +1,26 @@
 """The suite runner: one trusted process with torch, pytest's collection and the reference loaded.
 
 It reads work units as JSON lines on standard input and writes results as JSON lines on standard
-output. Each submission is graded by a fork of it (`child.Child`), which talks to a worker in
-the sandbox and reports one outcome per test. The parent only starts, watches and ends both, so a
-submission that breaks its grader costs itself alone.
+output. Submissions are graded by forks of it (`grader.Grader`), one for each job, which talk to a
+worker in the sandbox and report one outcome per test. The parent only starts, watches and ends
+both, so a submission that breaks its grader costs itself alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
 import selectors
 import sys
 import time
-import traceback
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from .child import Child
 from .forkserver import ForkServer, WorkerProcess
+from .grader import LIFETIME, Grader
 from .result import Unit, assemble
 from .sandbox import Limits, SandboxError
 from .suite import Suite, SuiteError
@@ -32,50 +30,30 @@ from .verdict import Outcome, Verdict
 GRACE = 10.0  # seconds a child may take beyond the submission's own time
 
 
-# -- in the parent: many submissions -----------------------------------------------------------
-
-
 class _Grading:
-    """One unit being graded: its worker, its fork, and the pipe between fork and parent."""
+    """One unit being graded: its worker, and the grader that runs the tests."""
 
-    def __init__(self, suite: Suite, server: ForkServer, unit: Unit) -> None:
-        self.suite, self.unit = suite, unit
+    def __init__(self, suite: Suite, server: ForkServer, unit: Unit, grader: Grader) -> None:
+        self.suite, self.unit, self.grader = suite, unit, grader
         unit.started = unit.started or time.monotonic()
         limits = Limits(
             cpu_seconds=suite.budget.submission_seconds,
             wall_seconds=suite.budget.submission_seconds + GRACE,
             memory_mib=suite.budget.memory_mib,
         )
-        self.worker: WorkerProcess = server.spawn(limits)
-        self.pipe, out = os.pipe()
-        self.buffer = b""
         self.lost: dict[str, Any] | None = None
-        self.done = False
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
-            try:
-                os.close(self.pipe)
-                torch.set_num_threads(1)
-                Child(suite, unit, self.worker.sock, out).run()
-                code = 0
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    line = {"trouble": traceback.format_exc(limit=-3)}
-                    os.write(out, json.dumps(line).encode() + b"\n")
-            finally:
-                os._exit(code)
-        os.close(out)
+        self.done = False  # every test has its outcome
+        self.ended = False  # the grader has gone on
         self.deadline = unit.started + suite.budget.submission_seconds + GRACE
+        self.worker: WorkerProcess = server.spawn(limits)
+        grader.begin(unit, self.worker.sock)
 
     def read(self) -> bool:
-        """Take in what the fork wrote. False when it has ended."""
-        data = os.read(self.pipe, 1 << 16)
-        self.buffer += data
-        *lines, self.buffer = self.buffer.split(b"\n")
-        for line in lines:
-            self.take(json.loads(line))
-        return bool(data)
+        """Take in what the grader wrote. False when there is no more to come."""
+        records = self.grader.records()
+        for record in records or []:
+            self.take(record)
+        return records is not None and not self.ended
 
     def take(self, record: dict[str, Any]) -> None:
         unit = self.unit
@@ -96,6 +74,8 @@ class _Grading:
                 unit.review.append(entry)
         elif "done" in record:
             self.done = True
+        elif "end" in record:
+            self.ended = True
         else:
             unit.sha256 = record.get("sha256", unit.sha256)
             unit.notices += [n for n in record.get("notices", []) if n not in unit.notices]
@@ -113,11 +93,7 @@ class _Grading:
                 )
 
     def end(self) -> bool:
-        """End fork and worker. True when the unit is finished, False when more is to be run."""
-        os.close(self.pipe)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, 9)
-        os.waitpid(self.pid, 0)
+        """End the worker. True when the unit is finished, False when more is to be run."""
         self.worker.sock.close()
         self.worker.kill()
         unit = self.unit
@@ -126,17 +102,17 @@ class _Grading:
             return True if not broken or unit.retried else self.retry()
         if self.lost is not None:
             return self.settle_loss()
-        # The fork itself died or ran over: an internal error, tried once more from this test on.
+        # The grader itself failed, died or ran over: an internal error, tried once more.
         unit.trouble = unit.trouble or "the grading process ended early"
         unit.reason = None
         if unit.retried:
             unit.reason = "internal error: " + unit.trouble.strip().splitlines()[-1]
             return True
-        return self.retry(keep=len(unit.outcomes))
+        return self.retry()
 
-    def retry(self, keep: int = 0) -> bool:
-        """Have the unit run once more, keeping its first `keep` outcomes. Returns False."""
-        del self.unit.outcomes[keep:]
+    def retry(self) -> bool:
+        """Have the unit run once more from its start. Returns False."""
+        self.unit.outcomes.clear()
         self.unit.retried = True
         self.unit.started = time.monotonic()
         return False
@@ -189,51 +165,60 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
     )
 
 
-def serve(suite: Suite, server: ForkServer, jobs: int) -> None:
-    """Grade the units that come on standard input, `jobs` at a time, until it closes."""
-    selector = selectors.DefaultSelector()
-    selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
-    waiting: list[Unit] = []
-    running: list[_Grading] = []
-    open_input, pending = True, b""
-    while open_input or waiting or running:
-        while waiting and len(running) < jobs:
-            grading = _Grading(suite, server, waiting.pop(0))
-            selector.register(grading.pipe, selectors.EVENT_READ, grading)
-            running.append(grading)
-        for key, _ in selector.select(timeout=0.5):
-            if key.data == "input":
-                data = os.read(sys.stdin.fileno(), 1 << 16)
-                open_input = bool(data)
-                if not data:
-                    selector.unregister(sys.stdin.buffer)
-                *lines, pending = (pending + data).split(b"\n")
-                waiting += [Unit(**json.loads(line)) for line in lines]
-            elif not key.data.read():
-                _finish(key.data, suite, selector, running, waiting)
-        for grading in [g for g in running if time.monotonic() > g.deadline]:
-            _finish(grading, suite, selector, running, waiting)
+class _Runner:
+    """Grades the units that come on standard input, `jobs` at a time, until it closes."""
 
+    def __init__(self, suite: Suite, server: ForkServer, jobs: int) -> None:
+        self.suite, self.server, self.jobs = suite, server, jobs
+        self.selector = selectors.DefaultSelector()
+        self.waiting: list[Unit] = []
+        self.running: list[_Grading] = []
+        self.idle: list[Grader] = []
 
-def _finish(
-    grading: _Grading,
-    suite: Suite,
-    selector: selectors.BaseSelector,
-    running: list[_Grading],
-    waiting: list[Unit],
-) -> None:
-    selector.unregister(grading.pipe)
-    running.remove(grading)
-    if grading.end():
+    def serve(self) -> None:
+        self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
+        open_input, pending = True, b""
+        while open_input or self.waiting or self.running:
+            while self.waiting and len(self.running) < self.jobs:
+                self.begin(self.waiting.pop(0))
+            for key, _ in self.selector.select(timeout=0.5):
+                if key.data == "input":
+                    data = os.read(sys.stdin.fileno(), 1 << 16)
+                    open_input = bool(data)
+                    if not data:
+                        self.selector.unregister(sys.stdin.buffer)
+                    *lines, pending = (pending + data).split(b"\n")
+                    self.waiting += [Unit(**json.loads(line)) for line in lines]
+                elif not key.data.read():
+                    self.finish(key.data)
+            for grading in [g for g in self.running if time.monotonic() > g.deadline]:
+                self.finish(grading)
+        for grader in self.idle:
+            grader.kill()
+
+    def begin(self, unit: Unit) -> None:
+        grader = self.idle.pop() if self.idle else Grader(self.suite)
+        grading = _Grading(self.suite, self.server, unit, grader)
+        self.selector.register(grader.sock, selectors.EVENT_READ, grading)
+        self.running.append(grading)
+
+    def finish(self, grading: _Grading) -> None:
+        self.selector.unregister(grading.grader.sock)
+        self.running.remove(grading)
+        if grading.ended and grading.grader.graded < LIFETIME:
+            self.idle.append(grading.grader)
+        else:
+            grading.grader.kill()
+        if not grading.end():
+            self.waiting.insert(0, grading.unit)
+            return
         unit = grading.unit
         if unit.trouble:
             print(unit.trouble, file=sys.stderr, flush=True)
-        _write({"id": unit.id, "result": assemble(suite, unit)})
-        for test, outcome in zip(suite.tests, unit.outcomes, strict=False):
+        _write({"id": unit.id, "result": assemble(self.suite, unit)})
+        for test, outcome in zip(self.suite.tests, unit.outcomes, strict=False):
             if outcome["verdict"] == Verdict.WRONG:
-                suite.replays(test, unit.seed)  # once here, for the forks of all later units
-    else:
-        waiting.insert(0, grading.unit)
+                self.suite.replays(test, unit.seed)  # once here, for graders forked later
 
 
 def _write(record: dict[str, Any]) -> None:
@@ -266,7 +251,7 @@ def main(argv: list[str]) -> int:
         }
     )
     try:
-        serve(suite, server, jobs)
+        _Runner(suite, server, jobs).serve()
     finally:
         server.close()
     return 0

@@ -1,0 +1,72 @@
+"""The suite runner as a process: graders are reused, replaced, and never cost a grade."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ROOT / "samples" / "submitted"
+
+
+@pytest.fixture
+def runner():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "autograder.runner", "layernorm", "1"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert json.loads(process.stdout.readline())["ready"]
+    yield process
+    process.stdin.close()
+    assert process.wait(20) == 0
+
+
+def put(runner, number: int, student: str) -> None:
+    path = SAMPLES / student / "layernorm" / "layernorm.ipynb"
+    runner.stdin.write(json.dumps({"id": number, "path": str(path), "seed": 1}) + "\n")
+    runner.stdin.flush()
+
+
+def graders(runner) -> list[int]:
+    """Forks of the runner: its children that run the same command."""
+    found = []
+    for task in Path(f"/proc/{runner.pid}/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"autograder.runner" in command:
+                found.append(int(pid))
+    return found
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+
+
+@linux
+def test_one_grader_grades_many_and_each_as_if_it_were_alone(runner):
+    results = []
+    for number, student in enumerate(["student05", "student01", "student05", "student01"]):
+        put(runner, number, student)
+        results.append(json.loads(runner.stdout.readline())["result"]["exercises"])
+        assert len(graders(runner)) == 1
+    assert results[0] == results[2] and results[1] == results[3]
+    assert results[0] != results[1]
+
+
+@linux
+def test_a_grader_that_is_killed_costs_no_grade(runner):
+    put(runner, 0, "student01")
+    first = json.loads(runner.stdout.readline())["result"]
+    (grader,) = graders(runner)
+    put(runner, 1, "student30")  # hangs for some seconds
+    put(runner, 2, "student01")
+    time.sleep(0.5)
+    os.kill(grader, signal.SIGKILL)
+    second, third = (json.loads(runner.stdout.readline()) for _ in range(2))
+    assert second["id"] == 1 and second["result"]["status"] == "graded"
+    assert third["result"]["exercises"] == first["exercises"]
+    assert graders(runner) != [grader]
