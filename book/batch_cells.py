@@ -30,9 +30,9 @@ STYLE = f"""
 .bn-cells fieldset {{ border: 0; padding: 0; margin: 0 0 .3rem; display: flex;
   flex-wrap: wrap; gap: .2rem .9rem; }}
 .bn-cells legend {{ float: left; font-weight: 600; padding: 0; margin: 0; font-size: 1em;
-  width: 5.2rem; }}
+  width: 4.6rem; }}
 .bn-cells label {{ display: inline-flex; gap: .3rem; align-items: baseline; }}
-.bn-scene {{ height: 21rem; display: grid; place-items: center; perspective: 60rem;
+.bn-scene {{ height: 23rem; display: grid; place-items: center; perspective: 60rem;
   overflow: hidden; }}
 .bn-box {{ position: relative; width: calc({C} * var(--s)); height: calc(var(--p) * var(--s));
   transform-style: preserve-3d; transform: var(--view); transition: transform .7s; }}
@@ -59,7 +59,7 @@ STYLE = f"""
 .bn-axis-n {{ top: 100%; width: calc({N} * var(--s)); text-align: center;
   left: calc(50% - {N} * var(--s) / 2);
   transform: rotateY(90deg) translateZ(calc({C} * var(--s) / 2)); }}
-.bn-axis-top {{ left: 100%; top: calc(50% - .7rem); padding-left: .4rem;
+.bn-axis-top {{ visibility: hidden; left: 100%; top: calc(50% - .7rem); padding-left: .4rem;
   transform: rotateX(90deg) translateZ(calc(var(--p) * var(--s) / 2)); }}
 .bn-axis-p {{ right: 100%; top: calc(50% - .7rem); padding-right: .4rem;
   transform: translateZ(calc({N} * var(--s) / 2)); }}
@@ -72,7 +72,7 @@ def _rules() -> list[str]:
     rules = []
     for s, (shape, positions) in enumerate(SHAPES.items()):
         chosen = f".bn-cells:has(#bn-shape-{s}:checked)"
-        size = {1: "2.2rem", 6: "1.6rem", 9: "1.4rem"}[positions]
+        size = {1: "2.6rem", 6: "2.1rem", 9: "1.75rem"}[positions]
         rules += [f"{chosen} {{ --p: {positions}; --s: {size}; }}"]
         rules += [f"{chosen} .bn-axis-p::before {{ content: '{AXIS[shape]}'; }}"]
         for c in range(C):
@@ -82,8 +82,17 @@ def _rules() -> list[str]:
         slab = f".bn-cells:has(#bn-channel-{c}:checked) .bn-slab-{c}"
         colour = figures.COLOURS["BatchNorm"]
         rules += [f"{slab} {{ --fill: {colour}; --shade: #b85f08; --dark: #9a5007; }}"]
-    for v, view in enumerate(VIEWS.values()):
-        rules += [f".bn-cells:has(#bn-view-{v}:checked) {{ --view: {view}; }}"]
+    for v, (name, view) in enumerate(VIEWS.items()):
+        chosen = f".bn-cells:has(#bn-view-{v}:checked)"
+        rules += [f"{chosen} {{ --view: {view}; }}"]
+        if name == "top":
+            rules += [f"{chosen} .bn-axis-top {{ visibility: visible; }}"]
+        if name == "side":  # the other channels would hide the chosen one
+            rules += [f"{chosen} .bn-slab {{ visibility: hidden; }}"]
+            rules += [
+                f"{chosen}:has(#bn-channel-{c}:checked) .bn-slab-{c} {{ visibility: visible; }}"
+                for c in range(C)
+            ]
     return rules
 
 
@@ -116,7 +125,7 @@ def show() -> None:
     controls = (
         _radios("shape", "Shape", list(SHAPES), 2)
         + _radios("channel", "Channel", [str(c + 1) for c in range(C)], 1)
-        + _radios("view", "Seen from", list(VIEWS), 0)
+        + _radios("view", "View", list(VIEWS), 0)
     )
     display(
         HTML(
