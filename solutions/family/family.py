@@ -424,6 +424,8 @@ def group_norm(x: Tensor, num_groups: int, weight: Tensor, bias: Tensor, eps: fl
 #     group_norm(torch.randn(2, 6, 4), 4, torch.ones(6), torch.zeros(6), 0.1)
 # except ValueError:
 #     pass
+# except RuntimeError as error:
+#     raise AssertionError("4 groups of 6 channels: raise a ValueError yourself") from error
 # else:
 #     raise AssertionError("4 groups of 6 channels do not exist: raise a ValueError")
 #
@@ -591,9 +593,8 @@ def standardize_weight(w: Tensor, eps: float) -> Tensor:
 #
 # <details><summary>Hint 3: what happens in evaluation?</summary>
 #
-# Only the third pair changes: `running_mean.view(1, -1, 1, 1)` and `running_var.view(1, -1, 1, 1)`
-# take the place of the batch's. The other two are measured on `x`, as in training. Nothing is
-# updated.
+# Only the third pair changes: `running_mean.view(-1, 1, 1)` and `running_var.view(-1, 1, 1)` take
+# the place of the batch's. The other two are measured on `x`, as in training. Nothing is updated.
 #
 # </details>
 #
@@ -683,8 +684,8 @@ class SwitchableNorm2d(nn.Module):
                 self.running_mean.mul_(1 - self.momentum).add_(self.momentum * mean)
                 self.running_var.mul_(1 - self.momentum).add_(self.momentum * var)
         else:
-            means[2] = self.running_mean.view(1, -1, 1, 1).to(x.dtype)
-            variances[2] = self.running_var.view(1, -1, 1, 1).to(x.dtype)
+            means[2] = self.running_mean.view(-1, 1, 1)
+            variances[2] = self.running_var.view(-1, 1, 1)
         p, q = self.mean_weight.to(x.dtype).softmax(0), self.var_weight.to(x.dtype).softmax(0)
         mean = p[0] * means[0] + p[1] * means[1] + p[2] * means[2]  # (N, C, 1, 1)
         var = q[0] * variances[0] + q[1] * variances[1] + q[2] * variances[2]
