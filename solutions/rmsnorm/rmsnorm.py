@@ -1031,7 +1031,8 @@ class AdaLayerNorm(nn.Module):
 # y = norm(x, torch.tensor([[0.0, 0.0, 0.0], [2.0, -2.0, 0.0]]))
 # more = F.silu(torch.tensor(2.0)) + F.silu(torch.tensor(-2.0))  # what the second condition adds
 # assert torch.allclose(y[0], (row * (1 + scale) + shift).expand(2, 4), atol=1e-3), (
-#     "a condition of zeros must add nothing to the bias of modulation"
+#     "the condition of the first sequence is zeros, so all its tokens must get nothing but the bias "
+#     "of modulation: are shift and scale lined up with the sequences, not with the tokens?"
 # )
 # assert torch.allclose(y[1], (row * (1 + scale + more) + shift + more).expand(2, 4), atol=1e-3), (
 #     "the second sequence must be steered by the second condition: is silu applied to cond before "

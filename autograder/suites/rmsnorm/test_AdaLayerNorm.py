@@ -162,7 +162,7 @@ def test_dtypes(student, rng):
     m.to(torch.float64)
     x, cond = rows(rng, 2, 4, WIDTH, dtype=torch.float64), _cond(rng, 2, torch.float64)
     want = _want(x, cond, state)
-    expect(m(x, cond), want, **share(want, LOOSE), what="the output after moving to float64")
+    expect(m(x, cond), want, **share(want, 1e-10), what="the output after moving to float64")
 
 
 @pytest.mark.points(0.25)

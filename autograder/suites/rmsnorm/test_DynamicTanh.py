@@ -130,10 +130,18 @@ def test_dtypes(student, rng):
         x = rows(rng, 4, WIDTH, dtype=dtype)
         want = _want(x.float(), state)
         expect_rounded_once(m(x), want, dtype)
+    for dtype in (torch.bfloat16, torch.float16):  # parameters of a half type, too
+        half = {name: t.to(dtype) for name, t in state.items()}
+        m.to(dtype)
+        m.load(half)
+        x = rows(rng, 4, WIDTH, dtype=dtype)
+        want = _want(x.float(), half)
+        expect_rounded_once(m(x), want, dtype)
     m.to(torch.float64)
+    m.load({name: t.double() for name, t in state.items()})
     x = rows(rng, 4, WIDTH, dtype=torch.float64)
     want = _want(x, state)
-    expect(m(x), want, **share(want, LOOSE), what="the output after moving to float64")
+    expect(m(x), want, **share(want, 1e-10), what="the output after moving to float64")
 
 
 @pytest.mark.points(0.25)

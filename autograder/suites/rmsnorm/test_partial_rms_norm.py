@@ -116,8 +116,12 @@ def test_half_types(student, rng):
     huge = (8e3 * normal(rng, 4, WIDTH)).clamp(-6e4, 6e4).half()
     want = want_for(huge, ONES, 0.25, EPS)
     expect_half(student.partial_rms_norm(huge, ONES, 0.25, EPS), want, LOOSE)
-    for dtype in (torch.float16, torch.bfloat16):
-        x, weight = rows(rng, 8, WIDTH, dtype=dtype), signed(rng, WIDTH, dtype)
+    for dtype, of_weight in (
+        (torch.float16, torch.float32),
+        (torch.float16, torch.float16),
+        (torch.bfloat16, torch.bfloat16),
+    ):
+        x, weight = rows(rng, 8, WIDTH, dtype=dtype), signed(rng, WIDTH, of_weight)
         want = want_for(x.float(), weight, 0.25, 1e-5)
         expect_rounded_once(student.partial_rms_norm(x, weight, 0.25, 1e-5), want, dtype)
 

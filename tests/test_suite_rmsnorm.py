@@ -1,0 +1,212 @@
+"""The hidden suite of `rmsnorm`: who gets no marks, and what is forbidden.
+
+What holds for every suite is in `test_every_suite.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from in_process import grade
+from torch import nn
+from torch.nn import functional as F
+
+import solutions.rmsnorm.rmsnorm as reference
+from autograder import engine, forbidden, release, submission
+from autograder.suite import load
+
+RELEASED = Path(__file__).resolve().parent.parent / "exercises" / "rmsnorm" / "rmsnorm.ipynb"
+POINTS = release.points("rmsnorm")
+FUNCTIONS = ("rms_norm", "partial_rms_norm", "scale_norm", "ada_norm")
+MODULES = ("RMSNorm", "AdaLayerNorm", "DynamicTanh")
+
+
+def passed(exercise, implementation):
+    return [
+        r.test for r in grade("rmsnorm", {exercise: implementation}, recognise=False) if r.points
+    ]
+
+
+# -- what is expected ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0.3])
+def test_the_reference_is_what_torch_computes(eps):
+    x, weight = 2 + torch.randn(3, 5, 7).double(), torch.randn(7).double()
+    torch.testing.assert_close(reference.rms_norm(x, weight, eps), F.rms_norm(x, (7,), weight, eps))
+    leaves = [t.clone().requires_grad_() for t in (x, weight)]
+    g = torch.randn(3, 5, 7).double()
+    want = torch.autograd.grad(F.rms_norm(leaves[0], (7,), leaves[1], eps), leaves, g)
+    torch.testing.assert_close(reference.rms_norm_backward(g, x, weight, eps), want)
+    torch.testing.assert_close(reference.ada_norm(x, 1.0, 0.0, eps), F.layer_norm(x, (7,), eps=eps))
+    fresh = reference.AdaLayerNorm(7, 4, eps).double()
+    y = fresh(x, torch.randn(3, 4).double())
+    torch.testing.assert_close(y, F.layer_norm(x, (7,), eps=eps))
+    g = torch.tensor(3.0).double()
+    torch.testing.assert_close(reference.scale_norm(x, g, eps), 3 * F.normalize(x, dim=-1, eps=eps))
+
+
+# -- no marks ------------------------------------------------------------------------------------
+
+
+def not_implemented(*args, **kwargs):
+    raise NotImplementedError()
+
+
+CHEATS = {
+    "stub": not_implemented,
+    "none": lambda x, *rest: None,
+    "the input": lambda x, *rest: x,
+    "zeros": lambda x, *rest: torch.zeros_like(x),
+    "ones": lambda x, *rest: torch.ones_like(x),
+    "a number": lambda x, *rest: 0.0,
+    "noise": lambda x, *rest: torch.randn_like(x.float()).to(x.dtype),
+    "nan": lambda x, *rest: torch.full_like(x, torch.nan),
+    "empty": lambda x, *rest: x[..., :0],
+    "softmax": lambda x, *rest: torch.softmax(x, -1),
+    "tanh": lambda x, *rest: torch.tanh(x),
+    "only the centering": lambda x, *rest: x - x.mean(-1, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_a_function_that_does_not_do_the_work_gets_no_points(exercise, cheat):
+    assert passed(exercise, CHEATS[cheat]) == []
+
+
+def module(exercise, function):
+    """The right parameters, and another computation."""
+    right = vars(reference)[exercise]
+    return type(exercise, (right,), {"forward": lambda self, *args: function(*args)})
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("exercise", MODULES)
+def test_a_module_with_the_right_parameters_that_does_not_work_gets_no_points(exercise, cheat):
+    assert passed(exercise, module(exercise, CHEATS[cheat])) == []
+
+
+BACKWARD_CHEATS = {
+    "stub": not_implemented,
+    "none": lambda g, x, w, eps: None,
+    "twice none": lambda g, x, w, eps: (None, None),
+    "zeros": lambda g, x, w, eps: (torch.zeros_like(x), torch.zeros_like(w)),
+    "the arguments": lambda g, x, w, eps: (g, w),
+    "one tensor": lambda g, x, w, eps: g,
+    "three values": lambda g, x, w, eps: (g, w, w),
+}
+
+
+@pytest.mark.parametrize("cheat", BACKWARD_CHEATS)
+def test_a_backward_without_a_gradient_gets_no_points(cheat):
+    assert passed("rms_norm_backward", BACKWARD_CHEATS[cheat]) == []
+
+
+def test_layer_norm_in_place_of_rms_norm_gets_no_points():
+    def layer_norm(x, weight, eps):
+        h = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        return (F.layer_norm(h, x.shape[-1:], eps=eps) * weight).to(x.dtype)
+
+    assert passed("rms_norm", layer_norm) == []
+
+
+def test_adaptive_layer_norm_that_starts_at_random_loses_the_points_of_its_start():
+    class RandomStart(reference.AdaLayerNorm):
+        def __init__(self, d_model, d_cond, eps=1e-6):
+            super().__init__(d_model, d_cond, eps)
+            self.modulation.reset_parameters()
+
+    found = passed("AdaLayerNorm", RandomStart)
+    assert not {"test_parameters", "test_fresh_module_is_layer_norm"} & set(found)
+    assert {"test_condition", "test_shift_and_scale", "test_gradients"} <= set(found)
+
+
+# -- what is forbidden ---------------------------------------------------------------------------
+
+READY_MADE = {
+    "functional": "F.rms_norm(x, x.shape[-1:], w, e)",
+    "torch": "torch.rms_norm(x, x.shape[-1:], w, e)",
+    "module": "nn.RMSNorm(x.shape[-1])(x)",
+    "layer norm": "F.layer_norm(x, x.shape[-1:], w)",
+    "group norm": "torch.group_norm(x, 1)",
+    "normalize": "F.normalize(x, dim=-1) * x.shape[-1] ** 0.5",
+    "renorm": "x.renorm(2, 0, 1.0)",
+    "operator": "torch.ops.aten.rms_norm(x, x.shape[-1:], w, e)",
+    "getattr": "getattr(F, 'rms_' + 'norm')(x, x.shape[-1:], w, e)",
+}
+OWN_WORK = {
+    "by hand": "x * torch.rsqrt(x.square().mean(-1, keepdim=True) + e) * w",
+    "by the norm": "x / x.norm(dim=-1, keepdim=True).clamp(min=e) * w",
+    "by linalg": "x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)",
+    "own module": "RMSNorm()(x)",
+}
+
+
+def found_in(name, expression):
+    source = f"""import torch
+import torch.nn.functional as F
+from torch import nn
+class RMSNorm(nn.Module):
+    def forward(self, x): return x
+def {name}(x, w, e, *more):
+    return {expression}
+"""
+    cell = submission.Cell(index=0, origin="solution", grade_id=name, source=source)
+    found = forbidden.find([cell], list(POINTS), load("rmsnorm").forbidden)
+    return {f.kind for f in found}
+
+
+@pytest.mark.parametrize("spelling", READY_MADE)
+@pytest.mark.parametrize("name", [*FUNCTIONS, "rms_norm_backward"])
+def test_a_ready_made_norm_is_found_in_every_spelling(name, spelling):
+    assert found_in(name, READY_MADE[spelling]) == {"forbidden-call"}
+
+
+@pytest.mark.parametrize("spelling", OWN_WORK)
+@pytest.mark.parametrize("name", [*FUNCTIONS, "rms_norm_backward"])
+def test_the_learners_own_work_is_not_taken_for_a_ready_made_norm(name, spelling):
+    assert found_in(name, OWN_WORK[spelling]) == set()
+
+
+def test_autograd_is_forbidden_in_the_backward_exercise_only():
+    by_autograd = "torch.autograd.grad(x, w)"
+    assert found_in("rms_norm_backward", by_autograd) == {"forbidden-call"}
+    assert found_in("rms_norm", by_autograd) == set()
+
+
+# -- through notebook, sandbox and worker --------------------------------------------------------
+
+
+def test_for_real_a_right_solution_gets_full_marks_and_a_listing_is_told_its_mistakes(tmp_path):
+    listing = """
+def rms_norm(x, weight, eps):
+    return x / (x.norm(dim=-1, keepdim=True) * x.shape[-1] ** -0.5).clamp(min=eps) * weight
+"""
+    results = []
+    for changed in ({}, {"rms_norm": listing}):
+        notebook = nbformat.read(RELEASED, as_version=4)
+        for cell in notebook.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id")
+            if name in POINTS:
+                cell.source = changed.get(name) or inspect.getsource(vars(reference)[name])
+        path = tmp_path / "rmsnorm.ipynb"
+        nbformat.write(notebook, path)
+        results.append(engine.grade_notebook("rmsnorm", path))
+    right, listed = results
+    assert (right["status"], right["score"], right["review"]) == ("graded", 38, [])
+    tests = {
+        t["name"]: t for e in listed["exercises"] for t in e["tests"] if e["name"] == "rms_norm"
+    }
+    assert tests["test_eps"]["misconception"] == "eps-clamped"
+    assert tests["test_weight"]["verdict"] == "pass"
+    assert 25 < listed["score"] < 38 and listed["review"] == []
+
+
+def test_nothing_of_a_submission_is_needed_but_torch():
+    names = {name for name, value in vars(reference).items() if inspect.ismodule(value)}
+    assert names == {"torch", "nn", "F"} and reference.nn is nn
