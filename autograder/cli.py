@@ -103,15 +103,17 @@ def _positive(text: str) -> int:
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from . import report
-
     started = time.monotonic()
     _known(options.assignment)
     folder = options.submitted or options.course / "submitted"
     submitted = engine.submissions(folder, options.assignment)
     results = options.results or options.course / "results" / options.assignment
     progress = Progress(len(submitted), sys.stderr)
-    record = _gradebook_writer(options)
+    record: Callable[[dict[str, Any], Path | None], None]
+
+    def load() -> None:
+        nonlocal record
+        record = _gradebook_writer(options)
 
     def on_result(result: dict[str, Any], path: Path | None) -> None:
         record(result, path)
@@ -119,9 +121,11 @@ def _grade(options: argparse.Namespace) -> int:
 
     graded = engine.grade(
         options.assignment, submitted, results=results, jobs=options.jobs, seed=options.seed,
-        weak=options.weak, dask=options.dask, on_result=on_result,
+        weak=options.weak, dask=options.dask, while_starting=load, on_result=on_result,
     ).as_dict()  # fmt: skip
     progress.close()
+    from . import report  # late: it is not needed for the first grade
+
     released = ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
     report.write_report(graded, results, released)
     if options.json:

@@ -156,11 +156,13 @@ def grade(
     seed: int = DEFAULT_SEED,
     weak: bool = False,
     dask: str | None = None,
+    while_starting: Callable[[], None] = lambda: None,
     on_result: Callable[[dict[str, Any], Path | None], None] = lambda result, path: None,
 ) -> Class:
     """Grade `submitted` and return the class. `on_result` is called once per submission.
 
     results: the folder of this assignment's results; its `units/` holds one file per submission.
+    while_starting: is called while the runner loads; for imports that take long.
     dask: address of a Dask scheduler that gets the units instead of this machine's processes.
     Raises EngineError with a one-line reason.
     """
@@ -178,6 +180,7 @@ def grade(
 
             source = Cluster(assignment, dask, weak)
         with contextlib.closing(source):
+            while_starting()
             hello = source.hello
             graded = Class(
                 assignment, seed, hello["suite_version"], hello["protections"], hello["max_score"]

@@ -23,7 +23,7 @@ from .forkserver import ForkServer, WorkerProcess
 from .grader import LIFETIME, Grader
 from .result import Unit, assemble
 from .sandbox import Limits, SandboxError
-from .suite import Suite, SuiteError
+from .suite import ROOT, Suite, SuiteError
 from .suite import load as load_suite
 from .verdict import Outcome, Verdict
 
@@ -226,10 +226,19 @@ def _write(record: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def _needed(assignment: str) -> tuple[str, ...]:
+    """Modules to load before the forks: what the released notebook imports and takes long."""
+    try:
+        text = (ROOT / "exercises" / assignment / f"{assignment}.ipynb").read_bytes()
+    except OSError:
+        return ("torch",)  # `load_suite` says what is wrong
+    return ("torch", "matplotlib") if b"import matplotlib" in text else ("torch",)
+
+
 def main(argv: list[str]) -> int:
     """`python -m autograder.runner ASSIGNMENT JOBS [--weak]`; started by the engine."""
     assignment, jobs = argv[0], int(argv[1])
-    server = ForkServer(weak="--weak" in argv)
+    server = ForkServer(weak="--weak" in argv, preload=_needed(assignment))
     torch.set_num_threads(1)  # before any operation: a fork after a parallel one hangs
     try:
         suite = load_suite(assignment)

@@ -65,6 +65,11 @@ class Released:
         return {_key(c.source, parse(c.source)): c for c in self.cells}
 
     @cached_property
+    def key_by_text(self) -> dict[str, str]:
+        """The key of each cell by its text, since most cells come back unchanged."""
+        return {_text_key(c.source): key for key, c in self.by_key.items()}
+
+    @cached_property
     def names_by_id(self) -> dict[str, tuple[str, ...]]:
         return {c.grade_id: c.names for c in self.cells if c.kind == "solution" and c.grade_id}
 
@@ -215,7 +220,8 @@ def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool
         error = _describe(problem)
     if tree is not None and not tree.body:
         return False, None  # comments alone
-    known = released.by_key.get(_key(python, tree))
+    key = released.key_by_text.get(_text_key(python)) or _key(python, tree)
+    known = released.by_key.get(key)
     if known is not None and known.kind != "solution":
         return known.kind != "given", None  # other assignments have the same imports
     bound = _bound(tree) if tree is not None else _seems_bound(python)
@@ -227,7 +233,7 @@ def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool
     if tree is None and not names:  # too broken to tell: here, and only here, the id is believed
         names = released.names_by_id.get(raw.grade_id or "", ())
     stub = known is not None and known.kind == "solution"
-    return stub, _Read(raw.index, python, names, _key(python, tree), stub, error)
+    return stub, _Read(raw.index, python, names, key, stub, error)
 
 
 def _with_misfiled(

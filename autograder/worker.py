@@ -233,8 +233,11 @@ def warm_up() -> None:
     """
     watch_operators()
     ours, theirs = socket.socketpair()
+    dtypes = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
     with ours, theirs:
-        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        # Several times: Python rewrites its own code while it learns what types come by, and what
+        # is rewritten after the fork is a page copied in every worker.
+        for dtype in 4 * dtypes:
             x = torch.linspace(-1, 1, 24).reshape(3, 8).to(dtype)
             layer = torch.nn.Linear(8, 8).to(dtype)
             executor = Executor({"layer": layer})
@@ -264,16 +267,20 @@ def main(sock: socket.socket) -> None:
     seen = _seen
     seen.clear()
     watch_operators()
-    counter: PassCounter | None = None
+    counter = PassCounter()
     while True:
         try:
-            header, request = protocol.receive(sock, frozenset({"call", "op"}))
+            header, request = protocol.receive(sock, frozenset({"call", "op", "watched"}))
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None
+        watched = (
+            header["watched"] and op != "backward"
+        )  # whether a pass of autograd is of interest
         try:
+            if watched:
+                counter.moved()
             if op == "start":
-                counter = PassCounter() if request["count_passes"] else None
                 torch.manual_seed(request["seed"])
                 random.seed(request["seed"])  # the same for the whole class, and in a rerun
                 if "numpy" in sys.modules:
@@ -284,7 +291,7 @@ def main(sock: socket.socket) -> None:
         except BaseException as raised:
             error = describe(raised)
         with contextlib.suppress(Exception):  # of what the learner's code did to torch
-            if counter is not None and counter.moved() and op != "backward":
+            if watched and counter.moved():
                 seen.add("autograd")
         _reply(sock, header["call"], value, error, sorted(seen))
         seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
