@@ -54,7 +54,11 @@ MISTAKES = {
             "eps inside the square root",
         ),
         "eps ignored": ("var + eps", "var + 1e-5", "eps inside the square root"),
-        "features instead of batch": ("[0, *range(2, x.dim())]", "[0]", "over every axis but"),
+        "one mean for all channels": (
+            "mean = x.mean(dim=dims)",
+            "mean = x.mean().expand(x.shape[1])",
+            "over every axis but axis 1",
+        ),
         "no affine": ("x_hat * weight.view(shape)", "x_hat", "normalized * weight + bias"),
         "not in place": (
             "running_mean.mul_(1 - momentum).add_(momentum * mean)",
@@ -140,10 +144,10 @@ MISTAKES = {
             "grad_out.sum",
             "must be",
         ),
-        "bias gradient over the batch only": (
+        "bias gradient of one channel": (
             "grad_bias = grad_out.sum(dim=dims)",
             "grad_bias = grad_out.sum(dim=dims)[:1]",
-            "must be",
+            "must have shape",
         ),
         "upstream gradient changed": (
             "grad_bias = grad_out.sum(dim=dims)",
@@ -165,9 +169,9 @@ MISTAKES = {
         "bn_weight forgotten": ("bn_weight * torch", "torch", "gives other outputs"),
         "one result": ("folded_weight.to(dtype), ", "", "two tensors"),
         "weight changed": (
-            "folded_weight = weight * ",
-            "folded_weight = weight.mul_(2).div_(2) if weight.requires_grad else weight.mul_(1) * ",
-            "must be",
+            "weight * scale.view([-1] + [1] * (weight.dim() - 1))",
+            "weight.mul_(scale.view([-1] + [1] * (weight.dim() - 1)))",
+            "changed weight",
         ),
     },
 }
