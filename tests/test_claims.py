@@ -97,7 +97,10 @@ def broken(tmp_path: Path, change) -> Path:
         (lambda d: d["claims"][0].update(id="C999"), "unknown claim id C999"),
         (lambda d: d["claims"][0].update(correct=""), "needs a correct statement"),
         (lambda d: d["claims"][0].update(sorces=[]), "unknown fields: sorces"),
-        (lambda d: d["planned"]["why"].append("C001"), "these ids occur twice: C001"),
+        (
+            lambda d: d.setdefault("planned", {}).setdefault("triton", []).append("C001"),
+            "these ids occur twice: C001",
+        ),
     ],
 )
 def test_a_ledger_that_is_not_in_order_is_refused_in_one_line(tmp_path, change, message):
