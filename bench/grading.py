@@ -1,11 +1,13 @@
-"""How fast the grader grades, beside nbgrader's own autograde on the same notebook.
+"""How fast the grader grades, beside nbgrader and otter-grader on the same notebook.
 
     python -m bench.grading                       # small: a few minutes
-    python -m bench.grading --ours 300 --nbgrader 30 --rounds 5
+    python -m bench.grading --ours 300 --nbgrader 30 --otter 30 --rounds 5
+    python -m bench.grading --scale 10 100 1000 3000 --jobs 2     # cost as the class grows
 
-Both run in this one process tree, in turns, pinned to the same single core where the system allows
-it, so a busy machine slows both. Ours includes writing nbgrader's gradebook. Times include reading
-and writing files; start-up is shown apart. The result goes to bench/results/.
+All run in this one process tree, in turns, pinned to the same single core where the system allows
+it, so a busy machine slows all of them. Ours includes writing nbgrader's gradebook. Times include
+reading and writing files; start-up is shown apart. The result goes to bench/results/. otter needs
+its environment (`python -m bench.attacks_on_peers --setup --peers otter`); without it is left out.
 """
 
 from __future__ import annotations
@@ -15,12 +17,11 @@ import contextlib
 import datetime
 import json
 import os
-import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ import nbformat
 from autograder import engine
 from autograder.engine import ROOT, Submitted
 from autograder.gradebook import Writer
-from bench import plain_nbgrader
+from bench import machine, peers, plain_nbgrader
 
 ASSIGNMENT = "layernorm"
 VERSIONS = ("torch", "nbgrader", "nbconvert", "pytest", "SQLAlchemy", "safetensors")
@@ -44,10 +45,17 @@ class Series:
     """What one way of grading took, over all rounds."""
 
     seconds: list[float] = field(default_factory=list)  # per submission, one entry a round
-    cpu: list[float] = field(default_factory=list)  # processor seconds of all processes, the same
+    cpu: list[float] = field(default_factory=list)  # the same in CPU seconds, of all processes
     start: list[float] = field(default_factory=list)  # start-up, one entry a round
     count: int = 0
-    peak_mib: float = 0.0
+    peak: machine.Peak = field(default_factory=machine.Peak)
+
+    def add(self, count: int, seconds: float, cpu: float, start: float) -> None:
+        """One round: `count` submissions at so many seconds each, after a start-up."""
+        self.count += count
+        self.seconds.append(seconds)
+        self.cpu.append(cpu)
+        self.start.append(start)
 
     def as_dict(self) -> dict[str, Any]:
         each, cpu = statistics.median(self.seconds), statistics.median(self.cpu)
@@ -59,7 +67,7 @@ class Series:
             "cpu_seconds_per_submission_by_round": [round(s, 4) for s in self.cpu],
             "submissions_per_minute_per_core": round(60 / cpu, 1),
             "start_up_seconds": round(statistics.median(self.start), 2),
-            "peak_memory_mib": round(self.peak_mib) or None,
+            "peak_memory_mib": round(self.peak.mib) or None,
         }
 
 
@@ -67,99 +75,128 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ours", type=int, default=60, help="submissions of ours, per kind")
     parser.add_argument("--nbgrader", type=int, default=6, help="submissions for nbgrader")
+    parser.add_argument("--otter", type=int, default=6, help="submissions for otter run")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--name", default="grading", help="bench/results/NAME.json")
+    parser.add_argument("--name", help="bench/results/NAME.json")
+    parser.add_argument("--scale", type=int, nargs="+", metavar="N", help="only classes of N")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="with --scale")
+    parser.add_argument("--home", type=Path, default=Path.home() / ".cache" / "peers")
     options = parser.parse_args()
-    if min(options.ours, options.nbgrader) < 2 * options.rounds:
+    if min(options.ours, options.nbgrader) < 2 * options.rounds or options.otter < options.rounds:
         parser.error("give at least two submissions for each round")
 
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by torch, which is not loaded yet
-    cores = pin_to_one_core()
-    print(f"{ASSIGNMENT}: {options.rounds} rounds, {cores}", flush=True)
-    suites = []
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        bench = Bench(Path(scratch))
-        for number in range(options.rounds):
-            print(f"round {number + 1} of {options.rounds}", flush=True)
-            bench.grade_ours("full_marks", options.ours // options.rounds, number)
-            bench.grade_plain(options.nbgrader // options.rounds, number)
-            bench.grade_ours("mixed", options.ours // options.rounds, number)
-            suites.append(suite_seconds())
-    suite = statistics.median(suites)
+    os.environ["OMP_NUM_THREADS"] = "1"  # read by torch, which is only loaded in processes below
     record = {
-        "what": "seconds to grade one submission, ours and nbgrader autograde, interleaved",
         "date": datetime.date.today().isoformat(),
-        "machine": {
-            "processor": processor(), "cores": os.cpu_count(), "pinned": cores,
-            "system": platform.system(), "python": platform.python_version(),
-        },
+        "machine": machine.describe(),
+        "load_before": machine.load(),
         "versions": {name: version(name) for name in VERSIONS},
         "grader_version": engine.grader_version(),
-        "suite_cpu_seconds_in_process": round(suite, 4),
-        "protections": bench.protections,
-        **{name: series.as_dict() for name, series in bench.series.items()},
-    }  # fmt: skip
-    full, plain = record["full_marks"], record["nbgrader_autograde"]
-    ours_cpu, plain_cpu = (r["cpu_seconds_per_submission"] for r in (full, plain))
-    record["overhead_over_suite_cpu_seconds"] = round(ours_cpu - suite, 4)
-    record["times_cheaper_than_nbgrader"] = round(plain_cpu / ours_cpu, 1)
-    record["times_faster_than_nbgrader"] = round(
-        plain["seconds_per_submission"] / full["seconds_per_submission"], 1
-    )
-    target = ROOT / "bench" / "results" / f"{options.name}.json"
+    }
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        if options.scale:
+            record |= scale(Path(scratch), options.scale, options.jobs)
+        else:
+            record |= compare(Path(scratch), options)
+    record["load_after"] = machine.load()
+    name = options.name or ("grading-scale" if options.scale else "grading")
+    target = ROOT / "bench" / "results" / f"{name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(record, indent=1) + "\n")
-    print(table(record))
-    print(f"\nwritten to {target.relative_to(ROOT)}")
+    print(scale_table(record) if options.scale else table(record))
+    print(f"\nload: {record['load_before']} before, {record['load_after']} after")
+    print(f"written to {target.relative_to(ROOT)}")
     return 0
 
 
+# -- beside others ---------------------------------------------------------------------------------
+
+
+def compare(scratch: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Ours, nbgrader and otter in turns, on one core."""
+    cores = machine.pin_to_one_core()
+    print(f"{ASSIGNMENT}: {options.rounds} rounds, {cores}", flush=True)
+    bench, suites, rounds = Bench(scratch, options.home.resolve()), [], options.rounds
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}, load {machine.load()[0]}", flush=True)
+        bench.grade_ours("full_marks", options.ours // rounds, number)
+        bench.grade_plain(options.nbgrader // rounds, number)
+        bench.grade_ours("mixed", options.ours // rounds, number)
+        if bench.otter:
+            bench.grade_otter(options.otter // rounds)
+        suites.append(suite_seconds())
+    wall = statistics.median(suite["wall"] for suite in suites)
+    cpu = statistics.median(suite["cpu"] for suite in suites)
+    series = {name: s.as_dict() for name, s in bench.series.items() if s.count}
+    full = series["full_marks"]
+    record = {
+        "what": "seconds to grade one submission: ours, nbgrader autograde, otter run, in turns",
+        "pinned": cores,
+        "suite_seconds_in_process": round(wall, 4),
+        "suite_cpu_seconds_in_process": round(cpu, 4),
+        "protections": bench.protections,
+        **series,
+        "overhead_over_suite_seconds": round(full["seconds_per_submission"] - wall, 4),
+        "overhead_over_suite_cpu_seconds": round(full["cpu_seconds_per_submission"] - cpu, 4),
+    }
+    for name in ("nbgrader", "otter"):
+        theirs = series.get({"nbgrader": "nbgrader_autograde", "otter": "otter_run"}[name])
+        if theirs:
+            for word, key in (("faster", "seconds"), ("cheaper", "cpu_seconds")):
+                ratio = theirs[f"{key}_per_submission"] / full[f"{key}_per_submission"]
+                record[f"times_{word}_than_{name}"] = round(ratio, 1)
+    if bench.otter:
+        record["otter_version"] = peers.version(options.home.resolve(), "otter")
+    return record
+
+
 class Bench:
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, home: Path) -> None:
         self.scratch = scratch
         print("making a plain nbgrader course", flush=True)
         course = scratch / "plain"
         course.mkdir()
         self.plain = plain_nbgrader.Course(course, ASSIGNMENT)
-        ours = scratch / "ours"
-        ours.mkdir()
-        shutil.copytree(ROOT / "exercises" / ASSIGNMENT, ours / "exercises" / ASSIGNMENT)
-        shutil.copy(ROOT / "nbgrader_config.py", ours)
-        self.ours = ours
-        self.url = f"sqlite:///{ours}/gradebook.db"
-        self.series = {n: Series() for n in ("full_marks", "mixed", "nbgrader_autograde")}
+        self.otter = None
+        if peers.version(home, "otter"):
+            print("making an otter assignment", flush=True)
+            self.otter = peers.Otter(home, scratch, "hidden")
+        self.ours = course_of(scratch / "ours")
+        self.url = f"sqlite:///{self.ours}/gradebook.db"
+        kinds = ("full_marks", "mixed", "nbgrader_autograde", "otter_run")
+        self.series = {name: Series() for name in kinds}
         self.protections: list[str] = []
-        self.perfect: float | None = None
 
     def grade_ours(self, kind: str, count: int, number: int) -> None:
         """`count` new submissions, one at a time, with the gradebook written."""
         folder = self.scratch / f"{kind}-{number}"
         submitted = [
             _place(folder, notebook, f"{kind}{number}x{i:04d}")
-            for i, notebook in enumerate(self._notebooks(kind, count))
+            for i, notebook in enumerate(copies(originals(kind), count))
         ]
         moments: list[float] = []
-        cpu: list[float] = []
+        used: list[float] = []
         results: list[dict[str, Any]] = []
         series = self.series[kind]
-        with Writer(self.ours, ASSIGNMENT, self.url) as writer, watched(series):
+        with (
+            Writer(self.ours, ASSIGNMENT, self.url) as writer,
+            machine.watched(series.peak, own=True),
+        ):
 
             def on_result(result: dict[str, Any], path: Path | None) -> None:
                 writer.write(result, path)
-                moments.append(time.monotonic())
-                if len(moments) in (1, count):
-                    cpu.append(cpu_seconds())
                 results.append(result)
+                if len(results) in (1, count):
+                    used.append(machine.cpu_seconds())
+                moments.append(time.monotonic())
 
             started = time.monotonic()
             graded = engine.grade(
                 ASSIGNMENT, submitted, results=folder / "results", jobs=1, on_result=on_result
             )
         each = (moments[-1] - moments[0]) / (count - 1)
-        series.seconds.append(each)
-        series.cpu.append((cpu[-1] - cpu[0]) / (count - 1))
-        series.start.append(moments[0] - started - each)
-        series.count += count
+        cpu = (used[-1] - used[0]) / (count - 1)
+        series.add(count, each, cpu, moments[0] - started - each)
         self.protections = list(graded.protections)
         if kind == "full_marks":
             low = [r for r in results if r["score"] != r["max_score"]]
@@ -170,33 +207,113 @@ class Bench:
         students = [f"plain{number}x{i:04d}" for i in range(count)]
         self.plain.submit(students)
         series = self.series["nbgrader_autograde"]
-        with watched(series):
-            timing = self.plain.autograde(cpu_seconds)
-            used = cpu_seconds() - timing.start_cpu
-        series.seconds.append((timing.seconds - timing.start_seconds) / count)
-        series.cpu.append(used / count)
-        series.start.append(timing.start_seconds)
-        series.count += count
+        with machine.watched(series.peak, own=False):
+            timing = self.plain.autograde(machine.cpu_seconds)
+        used = machine.cpu_seconds() - timing.start_cpu
+        seconds = (timing.seconds - timing.start_seconds) / count
+        series.add(count, seconds, used / count, timing.start_seconds)
         scores = self.plain.scores()
         full = max(scores.values())
         if any(scores[s] != full or not full for s in students):
             raise SystemExit(f"nbgrader did not give full marks: {scores}")
 
-    def _notebooks(self, kind: str, count: int) -> list[nbformat.NotebookNode]:
-        """`count` notebooks, no two with the same bytes (equal ones are graded once a run)."""
-        if kind == "full_marks":
-            found = [self.plain.solution]
-        else:
-            paths = sorted((ROOT / "samples" / "submitted").glob(f"*/{ASSIGNMENT}/*.ipynb"))
-            found = [n for n in map(_readable, paths) if n is not None]
-            if not found:
-                raise SystemExit("there is no sample class: make samples")
-        out = []
-        for i in range(count):
-            notebook = nbformat.from_dict(json.loads(json.dumps(found[i % len(found)])))
-            notebook.cells.append(nbformat.v4.new_markdown_cell(f"copy {i}", id=f"copy-{i}"))
-            out.append(notebook)
-        return out
+    def grade_otter(self, count: int) -> None:
+        """One command for each submission, as that is what `otter run` takes."""
+        series = self.series["otter_run"]
+        before, started = machine.cpu_seconds(), time.monotonic()
+        with machine.watched(series.peak, own=False):
+            for notebook in copies(originals("full_marks"), count):
+                score = self.otter.grade_unboxed(notebook)
+                if score != sum(peers.POINTS.values()):
+                    raise SystemExit(f"otter did not give full marks: {score}")
+        seconds = (time.monotonic() - started) / count
+        series.add(count, seconds, (machine.cpu_seconds() - before) / count, 0.0)
+
+
+def suite_seconds() -> dict[str, float]:
+    """Wall and CPU seconds of the hidden tests by themselves, on the reference."""
+    command = [sys.executable, "-m", "bench.suite_time", ASSIGNMENT]
+    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+
+
+# -- as the class grows ----------------------------------------------------------------------------
+
+
+def scale(scratch: Path, sizes: list[int], jobs: int) -> dict[str, Any]:
+    """Classes of growing size by the command line, each new; half full marks, half samples."""
+    classes = []
+    for size in sizes:
+        root = course_of(scratch / f"class-{size}")
+        mix = [n for pair in zip(_cycle("full_marks"), _cycle("mixed"), strict=True) for n in pair]
+        for i, notebook in enumerate(copies(mix, size)):
+            _place(root / "submitted", notebook, f"student{i:05d}")
+        command = [
+            sys.executable, "-m", "autograder", "grade", ASSIGNMENT, "--course", str(root),
+            "--results", str(root / "results"), "--jobs", str(jobs),
+        ]  # fmt: skip
+        peak, used, started = machine.Peak(), machine.cpu_seconds(), time.monotonic()
+        environment = os.environ | {"COURSE_DB_URL": f"sqlite:///{root}/gradebook.db"}
+        with machine.watched(peak, own=False):
+            process = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True
+            )
+        seconds, cpu = time.monotonic() - started, machine.cpu_seconds() - used
+        if process.returncode != 0:
+            raise SystemExit(f"grading {size} submissions failed:\n{process.stderr[-2000:]}")
+        row = {
+            "submissions": size, "seconds": round(seconds, 1),
+            "seconds_per_submission": round(seconds / size, 4),
+            "cpu_seconds_per_submission": round(cpu / size, 4),
+            "peak_memory_mib": round(peak.mib) or None, "load": machine.load()[0],
+        }  # fmt: skip
+        print(row, flush=True)
+        classes.append(row)
+        shutil.rmtree(root)
+    return {
+        "what": "one command over a new class of N, start-up, gradebook and reports included",
+        "jobs": jobs,
+        "classes": classes,
+    }
+
+
+def _cycle(kind: str) -> list[nbformat.NotebookNode]:
+    found = [n for n in originals(kind) if not _waits(n)]
+    return [found[i % len(found)] for i in range(24)]
+
+
+def _waits(notebook: nbformat.NotebookNode) -> bool:
+    """Endless loops of the sample class, whose wall-clock limits would hide what is measured."""
+    return any("while True" in cell.source for cell in notebook.cells)
+
+
+# -- notebooks -------------------------------------------------------------------------------------
+
+
+def course_of(root: Path) -> Path:
+    """A new course folder with the assignment handed out."""
+    root.mkdir()
+    shutil.copytree(ROOT / "exercises" / ASSIGNMENT, root / "exercises" / ASSIGNMENT)
+    shutil.copy(ROOT / "nbgrader_config.py", root)
+    return root
+
+
+def originals(kind: str) -> list[nbformat.NotebookNode]:
+    """The reference as a submission ("full_marks"), or the sample class ("mixed")."""
+    if kind == "full_marks":
+        return [plain_nbgrader.solution(ASSIGNMENT)]
+    paths = sorted((ROOT / "samples" / "submitted").glob(f"*/{ASSIGNMENT}/*.ipynb"))
+    found = [n for n in map(_readable, paths) if n is not None]
+    if not found:
+        raise SystemExit("there is no sample class: make samples")
+    return found
+
+
+def copies(found: list[nbformat.NotebookNode], count: int) -> Iterator[nbformat.NotebookNode]:
+    """`count` notebooks, no two with the same bytes (equal ones are graded once a run)."""
+    for i in range(count):
+        notebook = nbformat.from_dict(json.loads(json.dumps(found[i % len(found)])))
+        notebook.cells.append(nbformat.v4.new_markdown_cell(f"copy {i}", id=f"copy-{i}"))
+        yield notebook
 
 
 def _readable(path: Path) -> nbformat.NotebookNode | None:
@@ -212,122 +329,48 @@ def _place(folder: Path, notebook: nbformat.NotebookNode, student: str) -> Submi
     return Submitted(student, path)
 
 
-def suite_seconds() -> float:
-    """Processor seconds of the hidden tests by themselves, on the reference, in this process."""
-    import torch
-
-    from autograder.student import Student
-    from autograder.suite import load
-
-    torch.set_num_threads(1)
-    suite = load(ASSIGNMENT)
-    took = []
-    for _ in range(6):
-        started = time.process_time()
-        for test in suite.tests:
-            test.run(Student.local(vars(suite.reference)), engine.DEFAULT_SEED)
-        took.append(time.process_time() - started)
-    return statistics.median(took[1:])  # the first one warms caches up
-
-
-# -- the machine -------------------------------------------------------------------------------
-
-
-def pin_to_one_core() -> str:
-    """Keep this process and all it starts on one core. Returns what was done, in words."""
-    if not hasattr(os, "sched_setaffinity"):
-        return "not pinned: this system cannot"
-    core = max(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {core})
-    return "pinned to one core"
-
-
-def processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-@contextlib.contextmanager
-def watched(series: Series) -> Iterator[None]:
-    """Note the largest memory of all processes below this one (shared pages counted once)."""
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(1.0):
-            series.peak_mib = max(series.peak_mib, memory_mib())
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def descendants() -> list[int]:
-    """The processes below this one; none where the system does not tell."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            fields = entry.read_text().rpartition(")")[2].split()
-            parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
-    found, todo = [], list(parents.get(os.getpid(), []))
-    while todo:
-        found.append(todo.pop())
-        todo += parents.get(found[-1], [])
-    return found
-
-
-def cpu_seconds() -> float:
-    """Processor seconds of this process, those below it, and those that have ended there."""
-    own = os.times()
-    ticks = 0
-    for pid in descendants():
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))  # own user and system, ended children's
-    spent = own.user + own.system + own.children_user + own.children_system
-    return spent + ticks / os.sysconf("SC_CLK_TCK")
-
-
-def memory_mib() -> float:
-    """Proportional memory of the processes below this one, 0 where the system does not tell."""
-    kib = 0
-    for pid in descendants():
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    kib += int(line.split()[1])
-    return kib / 1024
+# -- as text ---------------------------------------------------------------------------------------
 
 
 def table(record: dict[str, Any]) -> str:
-    """The record as text."""
-    columns = ("full_marks", "mixed", "nbgrader_autograde")
-    rows = [("", "ours, full marks", "ours, mixed", "nbgrader autograde")]
+    """The comparison as text."""
+    names = {
+        "full_marks": "ours, full marks", "mixed": "ours, mixed",
+        "nbgrader_autograde": "nbgrader autograde", "otter_run": "otter run",
+    }  # fmt: skip
+    columns = [name for name in names if name in record]
+    rows = [("", *(names[column] for column in columns))]
     for key, name in (
         ("submissions", "submissions"),
         ("seconds_per_submission", "seconds per submission"),
-        ("cpu_seconds_per_submission", "processor seconds each"),
+        ("cpu_seconds_per_submission", "CPU seconds per submission"),
         ("submissions_per_minute_per_core", "submissions per minute per core"),
         ("start_up_seconds", "start-up, seconds"),
         ("peak_memory_mib", "peak memory, MiB"),
     ):
         rows.append((name, *(str(record[column][key]) for column in columns)))
     lines = ["  ".join(f"{cell:>{31 if i == 0 else 18}}" for i, cell in enumerate(r)) for r in rows]
+    wall, cpu = record["suite_seconds_in_process"], record["suite_cpu_seconds_in_process"]
+    over = record["overhead_over_suite_seconds"], record["overhead_over_suite_cpu_seconds"]
     lines += [
         "",
-        f"the suite alone:           {record['suite_cpu_seconds_in_process']} processor seconds",
-        f"ours over the suite alone: {record['overhead_over_suite_cpu_seconds']} a submission",
-        f"ours against nbgrader:     {record['times_faster_than_nbgrader']} times faster, "
-        f"{record['times_cheaper_than_nbgrader']} times fewer processor seconds",
-        f"protections on:            {', '.join(record['protections'])}",
+        f"the suite alone, in process: {wall} s, {cpu} s of CPU",
+        f"ours over the suite alone:   {over[0]} s, {over[1]} s of CPU a submission",
     ]
-    return "\n".join(lines)
+    for name in ("nbgrader", "otter"):
+        if f"times_faster_than_{name}" in record:
+            lines.append(
+                f"ours against {name + ':':<16}{record[f'times_faster_than_{name}']} times faster, "
+                f"{record[f'times_cheaper_than_{name}']} times less CPU"
+            )
+    return "\n".join([*lines, f"protections on:              {', '.join(record['protections'])}"])
+
+
+def scale_table(record: dict[str, Any]) -> str:
+    """The growing classes as text."""
+    keys = list(record["classes"][0])
+    rows = [keys, *([str(row[key]) for key in keys] for row in record["classes"])]
+    return "\n".join("  ".join(f"{cell:>{len(keys[i])}}" for i, cell in enumerate(r)) for r in rows)
 
 
 if __name__ == "__main__":
