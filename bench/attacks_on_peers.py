@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import fcntl
 import json
 import os
 import platform
@@ -209,8 +210,18 @@ def results() -> dict[str, Any]:
 
 
 def record(home: Path, peer: str, attack: attack_class.Attack, entry: dict[str, Any]) -> None:
-    """Put one entry into the results file."""
-    data = results()
+    """Put one entry into the results file. Two runs, one for each peer, may do so in turns."""
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    with open(Path(tempfile.gettempdir()) / "attacks-on-peers.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        data = results()
+        _add(data, home, peer, attack, entry)
+        RESULTS.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def _add(
+    data: dict[str, Any], home: Path, peer: str, attack: attack_class.Attack, entry: dict[str, Any]
+) -> None:
     data["what"] = "the attacks of tests/attacks against other graders, with an equal assignment"
     data["date"] = datetime.date.today().isoformat()
     data["versions"][peer] = peers.version(home, peer)
@@ -224,8 +235,6 @@ def record(home: Path, peer: str, attack: attack_class.Attack, entry: dict[str, 
     }
     row[peer] = entry
     data["attacks"] = dict(sorted(data["attacks"].items(), key=lambda i: (i[1]["kind"], i[0])))
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

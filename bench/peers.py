@@ -1,8 +1,9 @@
 """nbgrader and otter-grader with the same assignment, each in its own virtual environment.
 
-Both get the notebook that is handed out here, the same three hidden checks (asserts against torch,
-`plain_nbgrader.HIDDEN`, for the same 8, 4 and 8 points) and what their documentation recommends for
-grading on one's own machine. They run in `peer_box`, since the attacks are real.
+Both get the notebook that is handed out here, the same three checks for the same 8, 5 and 7 points
+(the visible ones, then hidden asserts against torch: `plain_nbgrader.HIDDEN`) and what their
+documentation recommends for grading on one's own machine. They run in `peer_box`, since the attacks
+are real.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import nbformat
 from bench import peer_box, plain_nbgrader
 
 ASSIGNMENT = "layernorm"
-POINTS = {"layer_norm": 8.0, "LayerNorm": 4.0, "layer_norm_backward": 8.0}
+POINTS = {"layer_norm": 8.0, "LayerNorm": 5.0, "layer_norm_backward": 7.0}  # as handed out
 REQUIREMENTS = {
     "nbgrader": ["nbgrader==0.9.6", "torch==2.13.0", "numpy"],
     "otter": ["otter-grader==7.0.0", "torch==2.13.0", "numpy", "ipykernel"],
@@ -49,7 +50,10 @@ points = {points}
 
 # {mark}
 @test_case(points={points}, hidden=True)
-def test_hidden({name}):
+def test_visible_and_hidden({name}):
+    import torch
+    from torch import nn
+
 {body}
 """
 
@@ -180,8 +184,12 @@ class Otter(_Peer):
     def lay(self) -> None:
         tests = self.template / "tests"
         tests.mkdir()
+        source = nbformat.read(plain_nbgrader.release.build_source(ASSIGNMENT), as_version=4)
+        cells = {c.metadata.get("nbgrader", {}).get("grade_id"): c.source for c in source.cells}
         for name, points in POINTS.items():
-            body = indent(plain_nbgrader.HIDDEN[f"test_{name}"].strip(), "    ")
+            # As in nbgrader's one cell: first the checks that learners can see.
+            both = f"{cells[f'test_{name}']}\n{plain_nbgrader.HIDDEN[f'test_{name}'].strip()}"
+            body = indent(both, "    ")
             text = OTTER_TEST.format(name=name, points=points, body=body, mark=self.mark)
             (tests / f"{name}.py").write_text(text)
         (self.template / "otter_config.json").write_text(json.dumps({"show_hidden": False}))
