@@ -14,7 +14,14 @@ B, L, D = 3, 4, 5
 DEPTH = (0.42, 0.36)  # how far one step along B moves right and up on the paper
 
 
-def draw(title: str, colour: str, shares: Callable[[int, int, int], bool], note: str) -> Figure:
+def draw(
+    title: str,
+    colour: str,
+    shares: Callable[[int, int, int], bool],
+    note: str,
+    axes: tuple[str, str, str] = ("B", "L", "D"),
+    width: int = D,
+) -> Figure:
     """A figure of the box with one group of cells filled.
 
     Args:
@@ -22,6 +29,8 @@ def draw(title: str, colour: str, shares: Callable[[int, int, int], bool], note:
         colour: of the filled cells.
         shares: whether the cell (b, l, d) belongs to the group.
         note: below the box.
+        axes: names of depth, height and width.
+        width: how many cells wide.
     """
     fig, ax = figures.new(3.5, 3.3, title=title)
     ax.set_axis_off()
@@ -29,13 +38,13 @@ def draw(title: str, colour: str, shares: Callable[[int, int, int], bool], note:
     ax.set_aspect("equal")
     for b in reversed(range(B)):  # back to front, so that nearer cells cover farther ones
         for row in reversed(range(L)):
-            for d in range(D):
+            for d in range(width):
                 _cell(ax, b, row, d, colour if shares(b, row, d) else None)
-    ax.annotate("D", _at(0, L + 0.45, D / 2), ha="center", va="center")
-    ax.annotate("L", _at(0, L / 2, -0.45), ha="center", va="center")
-    ax.annotate("B", _at(B / 2 + 0.35, L + 0.35, D + 0.15), ha="center", va="center")
-    ax.annotate(note, _at(0, L + 1.35, D / 2 + 0.5), ha="center", va="center", fontsize=10)
-    ax.set_xlim(-0.9, D + B * DEPTH[0] + 0.3)
+    ax.annotate(axes[2], _at(0, L + 0.45, width / 2), ha="center", va="center")
+    ax.annotate(axes[1], _at(0, L / 2, -0.45), ha="center", va="center")
+    ax.annotate(axes[0], _at(B / 2 + 0.35, L + 0.35, width + 0.15), ha="center", va="center")
+    ax.annotate(note, _at(0, L + 1.35, width / 2 + 0.5), ha="center", va="center", fontsize=10)
+    ax.set_xlim(-0.9, width + B * DEPTH[0] + 0.3)
     ax.set_ylim(-L - 2.0, B * DEPTH[1] + 0.2)
     return fig
 
