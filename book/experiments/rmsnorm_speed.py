@@ -26,7 +26,7 @@ from solutions.rmsnorm import rmsnorm
 
 RECORD = Path(__file__).resolve().parents[2] / "bench" / "results" / "rmsnorm_speed.json"
 SHAPES = ((64, 64), (512, 64), (1024, 256), (1024, 512), (4096, 1024))
-TURNS = 60
+TURNS = 300
 
 
 def functions(width: int) -> dict[str, Callable[[Tensor], Tensor]]:
