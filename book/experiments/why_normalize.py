@@ -28,12 +28,16 @@ def descend(curvatures: Sequence[float], start: Sequence[float], lr: float, step
 
 
 def two_features(
-    scales: tuple[float, float] = (1.0, 100.0), seed: int = 0
+    scales: tuple[float, float] = (1.0, 100.0), correlation: float = 0.0, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """200 samples of two features of these scales, (200, 2), and a target both matter for alike."""
+    """200 samples of two features, (200, 2), and a target to which both independent parts matter.
+
+    The second feature is a mixture of the first and of one independent of it.
+    """
     g = torch.Generator().manual_seed(seed)
-    plain = torch.randn(200, 2, generator=g, dtype=torch.float64)
-    return plain * torch.tensor(scales, dtype=torch.float64), plain.sum(1)
+    a, b = torch.randn(200, 2, generator=g, dtype=torch.float64).T
+    x = torch.stack([a, correlation * a + (1 - correlation**2) ** 0.5 * b], 1)
+    return x * torch.tensor(scales, dtype=torch.float64), a + b
 
 
 def steps_to_fit(x: Tensor, y: Tensor, optimizer: str = "gradient descent") -> tuple[int, float]:

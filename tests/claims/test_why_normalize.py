@@ -105,6 +105,10 @@ def test_c119_adam_hardly_notices_the_units():
     descent, _ = experiments.steps_to_fit(x, y)
     assert raw < 5 * standardized
     assert descent > 50 * raw
+    x, y = experiments.two_features((1.0, 1.0), correlation=0.999)  # a canyon that runs diagonally
+    diagonal, _ = experiments.steps_to_fit(x, y, "Adam")
+    white, _ = experiments.steps_to_fit(reference.whiten(x, 1e-12), y, "Adam")
+    assert diagonal > 5 * standardized and white < 2 * standardized
 
 
 def test_c153_neighbours_need_a_common_scale_and_trees_do_not():
@@ -215,7 +219,7 @@ def test_c116_a_norm_raises_small_variances_and_does_not_set_each_dimension():
     assert F.layer_norm(0.01 * x, (8,)).var().item() > 0.5 > (0.01 * x).var().item()
     uneven = x * torch.tensor([10.0, 1, 1, 1, 1, 1, 1, 1])
     variances = F.layer_norm(uneven, (8,)).var(0)
-    assert variances[0] > 5 and variances[1:].max() < 0.5
+    assert variances[0] > 3 and variances[1:].max() < 0.5
 
 
 # -- distributions that move -----------------------------------------------------------------------
