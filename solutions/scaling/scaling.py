@@ -275,7 +275,9 @@ def min_max_scale(x: Tensor, dim: int) -> Tensor:
 #     f"each column must run from 0 to 1: {want.tolist()}, got {y.tolist()}. "
 #     "Are minimum and maximum taken along dim, one of each per column?"
 # )
-# assert torch.equal(y.amax(dim=0), torch.ones(2)), "the largest number must become exactly 1"
+# assert torch.equal(y.amax(dim=0), torch.ones(2)), (
+#     "the largest number must become exactly 1: divide by the range alone, without an eps"
+# )
 #
 # # Along any axis, counted from either end; x itself stays as it was.
 # x = torch.randn(4, 3, 5, dtype=torch.float64)
@@ -362,8 +364,8 @@ def min_max_scale(x: Tensor, dim: int) -> Tensor:
 # ```python
 # x = torch.tensor([[2.0, 1.0], [1.0, 2.0], [-2.0, -1.0], [-1.0, -2.0]])
 # y = whiten(x, 1e-6)
-# print(y)
-# print(y.T @ y / 4)
+# print(y.round(decimals=4))
+# print((y.T @ y / 4).abs().round(decimals=4))
 # ```
 #
 # prints
@@ -373,8 +375,8 @@ def min_max_scale(x: Tensor, dim: int) -> Tensor:
 #         [ 0.0000,  1.4142],
 #         [-1.4142,  0.0000],
 #         [ 0.0000, -1.4142]])
-# tensor([[1.0000, 0.0000],
-#         [0.0000, 1.0000]])
+# tensor([[1., 0.],
+#         [0., 1.]])
 # ```
 #
 # A long cloud along the diagonal has become a round one, and every point is still near its old
@@ -548,7 +550,8 @@ def saturated_fraction(z: Tensor, threshold: float) -> float:
 #     "Is the slope s * (1 - s)? Do both ends count?"
 # )
 # assert abs(float(saturated_fraction(z, 0.001)) - 0.25) < 1e-6, (
-#     "the slope at 5 is 0.0066, so with the threshold 0.001 only -20 and 20 count: 0.25"
+#     "the slope at 5 is 0.0066, so with the threshold 0.001 only -20 and 20 count: 0.25. "
+#     "Is the slope s * (1 - s)?"
 # )
 # assert float(saturated_fraction(torch.zeros(3), 0.25)) == 0.0, (
 #     "at 0 the slope is exactly 0.25, which is not less than 0.25"
