@@ -998,7 +998,7 @@ class AdaLayerNorm(nn.Module):
 # norm = AdaLayerNorm(4, 3)
 # shapes = {name: tuple(p.shape) for name, p in norm.named_parameters()}
 # assert shapes == {"modulation.weight": (8, 3), "modulation.bias": (8,)}, (
-#     "the parameters must be those of self.modulation = nn.Linear(d_cond, 2 * d_model), and no "
+#     "the parameters must be those of modulation, an nn.Linear from d_cond to 2 * d_model, and no "
 #     f"others, but there are {shapes}"
 # )
 # assert not any(p.any() for p in norm.parameters()), (
@@ -1245,3 +1245,16 @@ class DynamicTanh(nn.Module):
 #   comparison with a fused RMSNorm at the same shape. "Measure the time" alone earns half a point.
 # - 1 point: a fused kernel by any route.
 # ### END SOLUTION
+
+# %% [markdown]
+# ## Before you hand in
+#
+# - Restart the kernel and run all cells (*Kernel > Restart Kernel and Run All Cells*). Cells that
+#   were run in another order can hide a mistake.
+# - All eight check cells print that their checks pass. The hidden tests go further: read the eight
+#   docstrings once more and try shapes, dtypes and values of `eps` that the checks do not use.
+# - No exercise calls a ready-made normalization, and exercise 2 does not call autograd.
+# - Both written questions have an answer in their own cell.
+# - The functions and the classes still have their names and arguments. An exercise you leave out
+#   costs only its own points.
+# - Save, and hand in `rmsnorm.ipynb`.

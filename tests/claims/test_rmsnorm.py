@@ -148,7 +148,7 @@ def test_n13_partial_estimates_and_operator_counts():
     assert counts["RMSNorm, written out"] < counts["layer norm, written out"]
 
 
-def test_the_record_of_times_is_complete_and_its_script_still_runs():
+def test_n13_the_record_of_times_is_complete_and_its_script_still_runs():
     results = json.loads(speed.RECORD.read_text(encoding="utf-8"))["results"]
     assert list(results) == [f"{rows} x {width}" for rows, width in speed.SHAPES]
     again = speed.best_times(8, 16, turns=2)

@@ -172,7 +172,7 @@ MISTAKES = {
         "halves swapped": ("shift, scale = self", "scale, shift = self", "the first half"),
         "silu forgotten": ("F.silu(cond)", "cond", "silu"),
         "lined up with tokens": (".unsqueeze(1)", "", "not with the tokens"),
-        "another name": ("self.modulation", "self.linear", "self.modulation"),
+        "another name": ("self.modulation", "self.linear", "those of modulation"),
         "rms": ("x - x.mean(dim=-1, keepdim=True)", "x", "plain layer norm"),
         "eps ignored": ("var + self.eps", "var + 1e-6", "eps=3.0"),
         "float32 result": (".to(dtype)", ".float()", "bfloat16"),
