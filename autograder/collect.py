@@ -314,7 +314,8 @@ def _stage(
             continue
         for path, data in _unzip(entry, name, mapping):
             inner = (entry, origin, f"{name}/{path}")
-            staged[_write_staged(folder, f"{rest[: -len('.zip')]}/{path}", data)] = inner
+            below = rest[: -len(".zip")].strip("/") or "zip"  # a file may be called just ".zip"
+            staged[_write_staged(folder, f"{below}/{path}", data)] = inner
     return staged
 
 
@@ -339,6 +340,8 @@ def _unzip(entry: Entry, name: str, mapping: Mapping) -> Iterator[tuple[str, byt
 
 def _write_staged(folder: Path, rest: str, data: bytes) -> str:
     path = folder / rest
+    if folder not in path.parents or ".." in path.parts:
+        raise Refused(f"{one_line(rest)}: it would land outside of its folder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "xb") as file:

@@ -37,10 +37,10 @@ WATCHED = (
             "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_group_norm",
             "native_batch_norm.out", "_native_batch_norm_legit.out",
             "_native_batch_norm_legit.no_stats_out", "_batch_norm_with_update",
-            "batch_norm_update_stats", "rms_norm", "_fused_rms_norm",
+            "batch_norm_update_stats",
         )
     ),
-    "rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
+    "rms_norm/CPU", "rms_norm/AutogradCPU", "_fused_rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
     # Tensors of another layout have kernels of their own.
     "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
     "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",

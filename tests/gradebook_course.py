@@ -35,7 +35,8 @@ from autograder import engine
 def graded_elsewhere(assignment, path, *, seed):
     record = json.loads((pathlib.Path({root!r}) / "results.json").read_text())
     return record[pathlib.Path(path).parts[-3]]
-engine.grade_notebook = graded_elsewhere
+if "nbgrader" in sys.argv[0]:  # in nbgrader's own process: the writer reads this file, too
+    engine.grade_notebook = graded_elsewhere
 """
 
 

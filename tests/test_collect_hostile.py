@@ -169,6 +169,8 @@ NAMES = st.one_of(
 
 @given(st.lists(st.tuples(NAMES, st.sampled_from(["", ".ipynb", "/layernorm.ipynb", ".zip"]))))
 @example([("../x", ".ipynb"), ("/x", "/layernorm.ipynb"), ("a", "/layernorm.ipynb")])
+@example([(" ", ".ipynb"), ("a", ".ipynb"), ("b", ".ipynb"), ("", ".zip")])
+@example([(" ", ".ipynb"), ("a", ".ipynb"), ("b", ".ipynb"), ("A/submission_7/", ".zip")])
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_the_names_files_land_only_where_they_belong(names):
     with tempfile.TemporaryDirectory() as folder:

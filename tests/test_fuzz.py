@@ -328,7 +328,7 @@ def frame_of(plan: tuple) -> bytes:
         tensors: dict[str, torch.Tensor] = {}
         value = protocol.encode(GOOD_VALUES[index], tensors)
         header: dict[str, Any] = {"call": 1, "error": None, "seen": [], "value": value}
-        body = save(tensors) if tensors else b""
+        body = save({name: t.clone() for name, t in tensors.items()}) if tensors else b""
         text = json.dumps(header).encode()
         data = bytearray(struct.pack("!II", len(text), len(body)) + text + body)
         for place, junk in damage:

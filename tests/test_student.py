@@ -284,3 +284,20 @@ def test_passes_of_autograd_are_not_noted_unless_the_suite_asks():
     link, _ = remote(AUTOGRAD, ["native_layer_norm"])
     Student(link).plainly(X)
     assert not link.seen
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_the_watch_changes_neither_values_nor_gradients(name):
+    """A learner may compare with the library; what is noted must still be what torch computes."""
+    x = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(8, dtype=torch.float64, requires_grad=True)
+    g = torch.randn(3, 8, dtype=torch.float64)
+    centred = x - x.mean(-1, keepdim=True) if name == "layer_norm" else x
+    want = centred * (centred.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
+    worker.watch_operators()
+    worker._seen.clear()
+    got = getattr(torch.nn.functional, name)(x, (8,), weight, eps=1e-5)
+    assert torch.allclose(got, want)
+    ours, theirs = (torch.autograd.grad(y, [x, weight], g) for y in (want, got))
+    assert all(torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert any(name in seen for seen in worker._seen)
