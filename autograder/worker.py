@@ -40,7 +40,7 @@ WATCHED = (
             "batch_norm_update_stats",
         )
     ),
-    "rms_norm/CPU", "rms_norm/AutogradCPU", "_fused_rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
+    "rms_norm/AutogradCPU", "_fused_rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
     # Tensors of another layout have kernels of their own.
     "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
     "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",
