@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ def main(argv: Sequence[str]) -> int:
     """Run one verb and return the exit code. Never shows a traceback for a foreseeable fault."""
     try:
         options = _parser().parse_args(argv)
+        # As Ctrl-C: in order, with a line that says how to go on.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         return options.run(options)
     except EngineError as error:
         print(f"autograder: {error}", file=sys.stderr)
@@ -31,11 +34,11 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nautograder: stopped; run the same command again to go on", file=sys.stderr)
         return SOME_UNGRADED
+    except BrokenPipeError:
+        return SOME_UNGRADED
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         print(f"autograder: {error.strerror or error}{place}", file=sys.stderr)
-        return SOME_UNGRADED
-    except BrokenPipeError:
         return SOME_UNGRADED
 
 
@@ -119,18 +122,25 @@ def _grade(options: argparse.Namespace) -> int:
         record(result, path)
         progress.step(result["status"] == "graded")
 
+    released = ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
+
+    def on_class(graded: dict[str, Any]) -> None:
+        from . import report  # late: it is not needed for the first grade
+
+        progress.close()
+        report.write_report(graded, results, released)
+        _remove_old_pages(graded, results)
+        if options.json:
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(results / "results.json", options.json)
+
     graded = engine.grade(
         options.assignment, submitted, results=results, jobs=options.jobs, seed=options.seed,
         weak=options.weak, dask=options.dask, while_starting=load, on_result=on_result,
+        on_class=on_class,
     ).as_dict()  # fmt: skip
-    progress.close()
-    from . import report  # late: it is not needed for the first grade
+    from . import report
 
-    released = ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
-    report.write_report(graded, results, released)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(results / "results.json", options.json)
     width = shutil.get_terminal_size((100, 24)).columns
     print(report.class_table(graded, width))
     print(f"\nprotections: {', '.join(graded['protections']) or 'NONE'}")
@@ -147,6 +157,23 @@ def _grade(options: argparse.Namespace) -> int:
     print(f"graded {len(submitted)} submissions in {seconds:.1f} s, seed {options.seed}")
     ungraded = [s for s in graded["submissions"] if s["status"] != "graded"]
     return SOME_UNGRADED if ungraded else GRADED
+
+
+def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
+    """Remove the pages of students who are no longer there, and what a killed run left of one.
+
+    `feedback` would hand them out. The results themselves stay in units/ and in the gradebook.
+    """
+    from . import report
+
+    current = {page.stem for _, page in report.student_pages(graded, results)}
+    for folder, suffix in ((results / "feedback", ".html"), (results / "gradescope", ".json")):
+        for path in folder.iterdir():
+            old = path.suffix == suffix and path.stem not in current
+            if old or path.name.startswith("."):
+                path.unlink()
+    for path in results.glob(".*.*"):  # not .lock
+        path.unlink()
 
 
 def _gradebook_writer(

@@ -32,6 +32,10 @@ class EngineError(Exception):
     """Grading cannot go on; the message is one line that says why and what to do."""
 
 
+class NotStarted(EngineError):
+    """The runner or its sandbox ended while it started. Perhaps somebody ended it."""
+
+
 @dataclass(frozen=True)
 class Submitted:
     """A student's submission: the notebook, or the reason why there is none."""
@@ -116,9 +120,11 @@ class Runner:
         """What the runner says of itself once it is ready. Raises EngineError if it is not."""
         if self._hello is None:
             line = self._process.stdout.readline()
-            self._hello = json.loads(line) if line else {"error": "the suite runner did not start"}
+            died = {"error": "the suite runner did not start", "again": True}
+            self._hello = json.loads(line) if line.endswith("\n") else died
         if "error" in self._hello:
-            raise EngineError(self._hello["error"])
+            kind = NotStarted if self._hello.get("again") else EngineError
+            raise kind(self._hello["error"])
         return self._hello
 
     def put(self, number: int, path: Path, seed: int) -> None:
@@ -158,9 +164,12 @@ def grade(
     dask: str | None = None,
     while_starting: Callable[[], None] = lambda: None,
     on_result: Callable[[dict[str, Any], Path | None], None] = lambda result, path: None,
+    on_class: Callable[[dict[str, Any]], None] = lambda graded: None,
 ) -> Class:
     """Grade `submitted` and return the class. `on_result` is called once per submission.
 
+    on_class: called at the end with the class as a dict, before another run may begin, so that
+        its files are never replaced by those of a run that ended earlier.
     results: the folder of this assignment's results; its `units/` holds one file per submission.
     while_starting: is called while the runner loads; for imports that take long.
     dask: address of a Dask scheduler that gets the units instead of this machine's processes.
@@ -195,9 +204,11 @@ def grade(
                 else:
                     _add(graded, item, known, on_result)
             for item, key, result in source.results(todo, seed):
-                if result["status"] == "graded" or not _internal(result):
+                # A file that was changed meanwhile is not what the key stands for.
+                if not _internal(result) and _key(item, salt) == key:
                     store.write(key, result)
                 _add(graded, item, result, on_result)
+        on_class(graded.as_dict())
     return graded
 
 
@@ -232,7 +243,16 @@ class _Local:
 
     @property
     def hello(self) -> dict[str, Any]:
-        return self._runner.hello
+        """What the runner says of itself. One that ended while it started is tried again, once."""
+        try:
+            return self._runner.hello
+        except NotStarted:
+            self._restart()
+            return self._runner.hello
+
+    def _restart(self) -> None:
+        self._runner.close()
+        self._runner = Runner(*self._arguments)
 
     def results(
         self, todo: Sequence[tuple[Submitted, str]], seed: int
@@ -243,6 +263,7 @@ class _Local:
         out: dict[int, tuple[Submitted, str]] = {}
         blamed: set[int] = set()
         careful = 0  # units still to be run one at a time after a death
+        version = self.hello["suite_version"]
         while waiting or out:
             window = 1 if careful else 2 * self._jobs
             while waiting and len(out) < window:
@@ -256,9 +277,10 @@ class _Local:
                 careful = max(0, careful - 1)
                 yield item, key, result
                 continue
-            self._runner.close()
-            self._runner = Runner(*self._arguments)
-            max_score = self._runner.hello["max_score"]
+            self._restart()
+            max_score = self.hello["max_score"]
+            if self.hello["suite_version"] != version:
+                raise EngineError("the suite has been edited meanwhile: run the same command again")
             alone = len(out) == 1
             for number, (item, key) in sorted(out.items(), reverse=True):
                 if alone and number in blamed:
@@ -274,19 +296,28 @@ class _Local:
 
 
 class _Store:
-    """One file per result, written whole or not at all."""
+    """One file per result, written whole or not at all, with a digest of what it holds."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        for left in folder.glob(".*"):  # by a run that was killed: the lock is ours
+            left.unlink(missing_ok=True)
 
     def read(self, key: str) -> dict[str, Any] | None:
+        """The result, or None unless the file is there and holds what was written under `key`."""
         try:
-            return json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            unit = json.loads((self._folder / f"{key}.json").read_text(encoding="utf-8"))
+            return unit["result"] if unit["digest"] == _digest(key, unit["result"]) else None
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
 
     def write(self, key: str, result: Mapping[str, Any]) -> None:
-        write_whole(self._folder / f"{key}.json", json.dumps(result, indent=1))
+        unit = {"digest": _digest(key, result), "result": result}
+        write_whole(self._folder / f"{key}.json", json.dumps(unit, indent=1))
+
+
+def _digest(key: str, result: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{key} {json.dumps(result, sort_keys=True)}".encode()).hexdigest()
 
 
 def write_whole(path: Path, text: str) -> None:

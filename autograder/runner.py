@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import selectors
+import signal
 import sys
 import time
 from dataclasses import asdict
@@ -41,6 +42,8 @@ class _Grading:
             wall_seconds=suite.budget.submission_seconds + GRACE,
             memory_mib=suite.budget.memory_mib,
         )
+        # Process 1 of a namespace cannot kill itself; elsewhere a learner's code may have done it.
+        self.killed_from_outside = "pid-namespace" in server.protections
         self.lost: dict[str, Any] | None = None
         self.done = False  # every test has its outcome
         self.ended = False  # the grader has gone on
@@ -84,7 +87,8 @@ class _Grading:
     def take_review(self, findings: list[dict[str, Any]]) -> None:
         for finding in findings:
             source = finding.pop("source")
-            self.unit.review.append(finding)
+            if finding not in self.unit.review:  # a second try tells it again
+                self.unit.review.append(finding)
             if finding["kind"] == "forbidden-call" and self.suite.policy == "zero":
                 self.unit.zeroed.setdefault(
                     finding["exercise"],
@@ -113,6 +117,7 @@ class _Grading:
     def retry(self) -> bool:
         """Have the unit run once more from its start. Returns False."""
         self.unit.outcomes.clear()
+        self.unit.lost.clear()
         self.unit.retried = True
         self.unit.started = time.monotonic()
         return False
@@ -121,6 +126,13 @@ class _Grading:
         """Give the test that lost its worker its verdict, and go on after it."""
         unit, lost = self.unit, self.lost
         outcome = _loss(lost, self.worker)
+        by_signal = outcome.verdict == Verdict.CRASHED and self.worker.exit().signal
+        if by_signal == signal.SIGKILL and not unit.retried:
+            # No limit explains it: the machine was short of memory, or a person did it.
+            return self.retry()
+        if by_signal == signal.SIGKILL and self.killed_from_outside:
+            unit.reason = "internal error: something killed its worker twice"
+            return True
         over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
         if lost["start"]:
             if unit.own_cells and not unit.outcomes and not over:
@@ -166,7 +178,10 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
 
 
 class _Runner:
-    """Grades the units that come on standard input, `jobs` at a time, until it closes."""
+    """Grades the units that come on standard input, `jobs` at a time, until it closes.
+
+    What is not finished then is given up: nobody is there to read its result.
+    """
 
     def __init__(self, suite: Suite, server: ForkServer, jobs: int) -> None:
         self.suite, self.server, self.jobs = suite, server, jobs
@@ -176,25 +191,28 @@ class _Runner:
         self.idle: list[Grader] = []
 
     def serve(self) -> None:
+        try:
+            self._serve()
+        finally:
+            for grader in [*self.idle, *(grading.grader for grading in self.running)]:
+                grader.kill()
+
+    def _serve(self) -> None:
         self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
         open_input, pending = True, b""
-        while open_input or self.waiting or self.running:
+        while open_input:
             while self.waiting and len(self.running) < self.jobs:
                 self.begin(self.waiting.pop(0))
             for key, _ in self.selector.select(timeout=0.5):
                 if key.data == "input":
                     data = os.read(sys.stdin.fileno(), 1 << 16)
                     open_input = bool(data)
-                    if not data:
-                        self.selector.unregister(sys.stdin.buffer)
                     *lines, pending = (pending + data).split(b"\n")
                     self.waiting += [Unit(**json.loads(line)) for line in lines]
                 elif not key.data.read():
                     self.finish(key.data)
             for grading in [g for g in self.running if time.monotonic() > g.deadline]:
                 self.finish(grading)
-        for grader in self.idle:
-            grader.kill()
 
     def begin(self, unit: Unit) -> None:
         grader = self.idle.pop() if self.idle else Grader(self.suite)
@@ -237,30 +255,42 @@ def _needed(assignment: str) -> tuple[str, ...]:
 
 def main(argv: list[str]) -> int:
     """`python -m autograder.runner ASSIGNMENT JOBS [--weak]`; started by the engine."""
-    assignment, jobs = argv[0], int(argv[1])
-    server = ForkServer(weak="--weak" in argv, preload=_needed(assignment))
+    # Ctrl-C goes to the whole group; the engine closes standard input when it stops.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)  # before any operation: a fork after a parallel one hangs
     try:
+        return _run(argv[0], int(argv[1]), weak="--weak" in argv)
+    except BrokenPipeError:  # the engine is gone
+        sys.stdout = None
+        return 1
+
+
+def _run(assignment: str, jobs: int, weak: bool) -> int:
+    try:
+        server = ForkServer(weak=weak, preload=_needed(assignment))
         suite = load_suite(assignment)
         _ = suite.misconceptions
         suite.rehearse()
         protections = list(server.protections)
     except (SuiteError, SandboxError) as error:
-        _write({"error": str(error)})
+        _write({"error": str(error), "again": isinstance(error, SandboxError)})
         return 1
     gc.collect()
     gc.freeze()
-    _write(
-        {
-            "ready": True,
-            "protections": protections,
-            "suite_version": suite.version,
-            "max_score": suite.max_score,
-            "exercises": suite.exercises,
-        }
-    )
     try:
+        _write(
+            {
+                "ready": True,
+                "protections": protections,
+                "suite_version": suite.version,
+                "max_score": suite.max_score,
+                "exercises": suite.exercises,
+            }
+        )
         _Runner(suite, server, jobs).serve()
+    except (SandboxError, TimeoutError) as error:  # the engine starts another runner
+        print(f"autograder: the sandbox failed and is started again: {error}", file=sys.stderr)
+        return 1
     finally:
         server.close()
     return 0
