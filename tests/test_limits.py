@@ -187,11 +187,16 @@ def source(code: str, mark: str) -> str:
     """A layer_norm with this body, in a process that calls itself `mark`."""
     lines = [line[8:] if line.startswith(" " * 8) else line for line in code.split("\n")]
     body = "\n".join("    " + line for line in lines if line.strip())
-    return (
-        "import ctypes, os, threading, time\nimport torch\n\n"
-        "def layer_norm(x, weight, bias, eps):\n"
-        f'    ctypes.CDLL(None).prctl(15, b"{mark}", 0, 0, 0)\n{body}\n'
-    )
+    return f"""
+import ctypes, os, threading, time
+import torch
+
+ctypes.CDLL(None).prctl(15, b"{mark}", 0, 0, 0)
+time.sleep(0.5)  # long enough to be seen
+
+def layer_norm(x, weight, bias, eps):
+{body}
+"""
 
 
 def mark_of(name: str) -> str:
