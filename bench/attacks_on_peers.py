@@ -19,6 +19,7 @@ import platform
 import re
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -83,8 +84,13 @@ def main() -> int:
     parser.add_argument("--home", type=Path, default=Path.home() / ".cache" / "peers")
     parser.add_argument("--peers", nargs="+", default=["nbgrader", "otter"])
     parser.add_argument("--only", nargs="+", metavar="ATTACK", help="instead of all of CHOSEN")
-    parser.add_argument("--missing", action="store_true", help="only what has no result yet")
+    parser.add_argument(
+        "--missing", action="store_true", help="only what has no result, or ran out of time"
+    )
+    parser.add_argument("--seconds", type=int, default=peers.SECONDS, help="for one run")
     options = parser.parse_args()
+    peers.SECONDS = options.seconds
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # end the box and tidy up
     home = options.home.resolve()
     if options.setup:
         peers.set_up(home, options.peers)
@@ -104,7 +110,8 @@ def main() -> int:
             trial.check_controls()
         for position, attack in enumerate(names):
             for name, trial in trials.items():
-                if options.missing and name in results()["attacks"].get(attack, {}):
+                known = results()["attacks"].get(attack, {}).get(name)
+                if options.missing and known and not known["out_of_time"]:
                     continue
                 entry = trial.attempt(every[attack])
                 verdict = "held" if entry["held"] else "NOT HELD"

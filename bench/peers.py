@@ -118,6 +118,7 @@ class _Peer:
                 ran.code = process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 ran.ran_out = True
+            finally:
                 process.kill()  # --kill-child: the first process of the box, so all of it
                 process.wait()
             log.seek(0)
