@@ -70,7 +70,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 def exists(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
+    """Whether it runs. One that has ended may wait as a zombie for an adoptive parent's notice."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
 
 
 def left_by(supervisor: int) -> set[str]:
