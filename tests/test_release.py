@@ -94,6 +94,9 @@ def test_notebook_is_valid_for_nbformat_and_for_nbgrader(name):
         assert len(ids) == len(set(ids))
 
 
+IDIOMS = {"with torch.no_grad():"}  # says nothing by itself, and the docstring asks for it
+
+
 @pytest.mark.parametrize("name", ASSIGNMENTS)
 def test_no_released_file_holds_a_solution_a_marker_or_code_beside_the_notebook(name):
     folder = release.ROOT / "exercises" / name
@@ -107,6 +110,7 @@ def test_no_released_file_holds_a_solution_a_marker_or_code_beside_the_notebook(
         shown = {line.strip() for line in stubs[exercise].split("\n")}
         secret = [line.split("  #")[0].strip() for line in source.split("\n")]
         secret = [line for line in secret if line not in shown and len(line) > 12]
+        secret = [line for line in secret if line not in IDIOMS]
         assert secret, f"{exercise} has no solution line to look for"
         assert not [line for line in secret for cell in code if line in cell]
 

@@ -69,7 +69,7 @@ MISTAKES = {
             "        for d in dims[1:]:\n"
             "            x = normalize(x, d, eps)\n"
             "        dims = dims[0]\n",
-            "not axis by axis",
+            "over these axes together",
         ),
         "no mean": (
             "centered = x - x.mean(dim=dims, keepdim=True)",
