@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -98,6 +99,7 @@ class _Grading:
 
     def end(self) -> bool:
         """End the worker. True when the unit is finished, False when more is to be run."""
+        died = self.lost is not None and _has_ended(self.worker.pid)
         self.worker.sock.close()
         self.worker.kill()
         unit = self.unit
@@ -105,7 +107,7 @@ class _Grading:
             broken = any(o["verdict"] == Verdict.INTERNAL_ERROR for o in unit.outcomes)
             return True if not broken or unit.retried else self.retry()
         if self.lost is not None:
-            return self.settle_loss()
+            return self.settle_loss(died)
         # The grader itself failed, died or ran over: an internal error, tried once more.
         unit.trouble = unit.trouble or "the grading process ended early"
         unit.reason = None
@@ -122,11 +124,15 @@ class _Grading:
         self.unit.started = time.monotonic()
         return False
 
-    def settle_loss(self) -> bool:
-        """Give the test that lost its worker its verdict, and go on after it."""
+    def settle_loss(self, died: bool) -> bool:
+        """Give the test that lost its worker its verdict, and go on after it.
+
+        died: the worker had ended before the grader ended it.
+        """
         unit, lost = self.unit, self.lost
         outcome = _loss(lost, self.worker)
-        by_signal = outcome.verdict == Verdict.CRASHED and self.worker.exit().signal
+        crashed = died and outcome.verdict == Verdict.CRASHED
+        by_signal = crashed and self.worker.exit().signal
         if by_signal == signal.SIGKILL and not unit.retried:
             # No limit explains it: the machine was short of memory, or a person did it.
             return self.retry()
@@ -151,6 +157,21 @@ class _Grading:
             left = len(self.suite.tests) - len(unit.outcomes)
             unit.outcomes += [asdict(outcome)] * left
         return len(unit.outcomes) == len(self.suite.tests)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process has ended by itself, or does so within a moment. Needs /proc."""
+    for _ in range(20):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except ProcessLookupError:
+            return True
+        except FileNotFoundError:
+            return os.path.isdir("/proc/self")
+        if state in "ZX":
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:

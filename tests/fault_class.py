@@ -112,8 +112,8 @@ def tables(course: Path) -> dict[str, Any]:
     data = json.loads((results / "results.json").read_text())
     for submission in data["submissions"]:
         submission.pop("seconds")
-    # A kill may hit the probe of the protections, which then says what it could not verify; the
-    # class page repeats it. Every other file must be the same.
+    # A server killed while it starts makes the supervisor take the next weaker way, and the class
+    # page says so. No grade depends on it, and every other file must be the same.
     data.pop("protections")
     reports = {
         str(p.relative_to(results)): p.read_text()
@@ -262,7 +262,6 @@ class Campaign:
     random: Random
     killed: list[str] = field(default_factory=list)
     runs: int = 0
-    weaker: int = 0  # classes graded with fewer protections than the undisturbed one
 
     def one_class(self, course: Path) -> None:
         """Disturb `course` while kills are left, and run until it is graded."""
