@@ -310,7 +310,8 @@ def test_changed_new_and_removed_submissions_are_seen(grader, undisturbed, grade
     assert "student18" not in scores
     for page in ("feedback/student18.html", "gradescope/student18.json"):
         assert page in was["reports"] and page not in now["reports"]
-    assert "student18" not in now["reports"]["index.html"] + now["reports"]["scores.csv"]
+    index = (graded / "results" / "layernorm" / "index.html").read_text()
+    assert "student18" not in index + now["reports"]["scores.csv"]
     facts = facts_of(graded)
     assert facts["student18"] == was["facts"]["student18"], "a grade in the gradebook stays"
     assert facts["student01"]["score"] == old["student17"]
