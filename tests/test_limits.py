@@ -298,7 +298,7 @@ def run(request: pytest.FixtureRequest, place: Place) -> Run:
     after.look()
     digests = {s["sha256"]: name for name, s in graded.submissions().items()}
     written = {
-        digests[json.loads(path.read_text())["sha256"]]: path.stat().st_mtime
+        digests[json.loads(path.read_text())["result"]["sha256"]]: path.stat().st_mtime
         for path in (graded.results / "units").glob("*.json")
     }
     return Run(graded, watch, after, written)
