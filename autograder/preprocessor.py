@@ -23,9 +23,9 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
-from autograder import engine
-from autograder.gradebook import Writer
-from autograder.timestamps import FILE as TIMESTAMP
+from . import engine
+from .gradebook import Writer
+from .gradebook.timestamps import FILE as TIMESTAMP
 
 
 def register_assignment(assignment: str, **_: Any) -> None:

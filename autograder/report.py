@@ -22,7 +22,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from autograder.autograded import (
+from .gradebook.autograded import (
     exercise_text,
     grade_id,
     is_written,
@@ -31,7 +31,7 @@ from autograder.autograded import (
     read_released,
     released_points,
 )
-from autograder.summary import VERDICTS, protections, summarize
+from .summary import VERDICTS, protections, summarize
 
 TEMPLATES = Path(__file__).parent / "templates"
 BOOK = "../../_build/html/book/"

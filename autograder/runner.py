@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 
-from .forkserver import ForkServer, WorkerProcess
 from .grader import LIFETIME, Grader
 from .result import Unit, assemble
 from .sandbox import Limits, SandboxError
+from .sandbox.forkserver import ForkServer, WorkerProcess
 from .suite import ROOT, Suite, SuiteError
 from .suite import load as load_suite
 from .verdict import Outcome, Verdict

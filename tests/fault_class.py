@@ -19,7 +19,8 @@ from typing import Any
 
 from gradebook_course import facts_of
 
-from autograder import engine, linux
+from autograder import engine
+from autograder.sandbox import linux
 
 ROOT = Path(__file__).resolve().parent.parent
 # Right, two mistakes, half, stub, no JSON, unfinished cell, forbidden call, ends the process.
@@ -227,7 +228,7 @@ def victims(cli: int) -> dict[str, list[int]]:
         above = tree[process.parent].command if process.parent in tree else ""
         for name, first, others in (
             ("autograder.runner", "runner", "fork"),
-            ("autograder.supervisor", "supervisor", None),
+            ("autograder.sandbox.supervisor", "supervisor", None),
             ("autograder.server", "server", "worker"),
         ):
             if name in process.command and (kind := others if name in above else first):

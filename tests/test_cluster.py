@@ -21,8 +21,8 @@ import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 from pretended import SUITE, VERSION, result_of
 
-from autograder import cluster, dask_worker, engine
-from autograder.cluster import Cluster
+from autograder import cluster, engine
+from autograder.cluster import Cluster, dask_worker
 from autograder.engine import EngineError, Submitted
 
 
@@ -393,7 +393,10 @@ def test_the_results_are_those_of_grading_here(scheduler, tmp_path):
     (tmp_path / "junk.ipynb").write_text("no JSON")
     todo = [(Submitted(path.stem, path), path.stem) for path in sorted(tmp_path.iterdir())]
     with Client(scheduler, set_as_default=False) as client:
-        client.restart()  # no fakes any more
+        try:
+            client.restart()  # no fakes any more
+        except TimeoutError:  # a nanny may miss its worker's end when the machine is busy
+            client.restart()
     found = []
     for make in (
         lambda: engine._Local("layernorm", 1, False),

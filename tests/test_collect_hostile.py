@@ -14,11 +14,11 @@ from exports import NAME, NOTEBOOK, collected, notebook, students, submitted, zi
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from autograder import archive as archive_module
-from autograder.archive import MIB, Limits, Refused, path_fault, zip_entries
+from autograder.collect import archive as archive_module
 from autograder.collect import collect
+from autograder.collect.archive import MIB, Limits, Refused, path_fault, zip_entries
+from autograder.collect.platforms import student_name
 from autograder.engine import EngineError
-from autograder.platforms import student_name
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from fault_class import (
 )
 from gradebook_course import facts_of
 
-from autograder import linux
+from autograder.sandbox import linux
 
 pytestmark = pytest.mark.skipif(not linux.SUPPORTED, reason="looks for processes as Linux has them")
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder import cgroup, linux, watch
-from autograder.forkserver import ForkServer, WorkerProcess
-from autograder.sandbox import Exit, Limits, SandboxError
+from autograder.sandbox import Exit, Limits, SandboxError, cgroup, linux, watch
+from autograder.sandbox.forkserver import ForkServer, WorkerProcess
 
 STAND_IN = """
 import json
@@ -202,7 +201,7 @@ GRADER = """
 import sys, time
 sys.path.insert(0, {project!r})
 from pathlib import Path
-from autograder.forkserver import ForkServer
+from autograder.sandbox.forkserver import ForkServer
 server = ForkServer(preload=(), worker=[Path({worker!r})], **{options})
 workers = [server.spawn() for _ in range(2)]
 print(server._process.pid, *[w.pid for w in workers], flush=True)

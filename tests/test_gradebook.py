@@ -31,8 +31,8 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import event
 
-from autograder.autograded import literal
 from autograder.gradebook import GradebookError, Writer
+from autograder.gradebook.autograded import literal
 
 STUDENTS = {
     "student01": "2026-01-05 10:00:00.000000 UTC",

@@ -28,7 +28,7 @@ from gradebook_course import (
 from sqlalchemy import event
 
 from autograder.gradebook import GradebookError, Writer
-from autograder.timestamps import handed_in
+from autograder.gradebook.timestamps import handed_in
 
 
 @pytest.fixture

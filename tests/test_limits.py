@@ -28,7 +28,8 @@ from attack_class import (
     run_grader,
 )
 
-from autograder import engine, linux
+from autograder import engine
+from autograder.sandbox import linux
 
 pytestmark = pytest.mark.skipif(not linux.SUPPORTED, reason="the walls are Linux's")
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from pretended import SUITE, result_of
 
-from autograder import reply
+from autograder.cluster import reply
 
 DATA = b"a notebook"
 SHA = hashlib.sha256(DATA).hexdigest()

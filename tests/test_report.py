@@ -15,7 +15,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.autograded import exercise_text
+from autograder.gradebook.autograded import exercise_text
 from autograder.report import class_table, file_names, learner_text, student_pages, write_report
 from autograder.summary import PROTECTIONS
 

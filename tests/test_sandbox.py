@@ -17,9 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from autograder import cgroup, landlock, linux, rootfs, seccomp, watch
-from autograder.forkserver import ForkServer, WorkerProcess
-from autograder.sandbox import STOPS, Limits, available
+from autograder.sandbox import (
+    STOPS,
+    Limits,
+    available,
+    cgroup,
+    landlock,
+    linux,
+    rootfs,
+    seccomp,
+    watch,
+)
+from autograder.sandbox.forkserver import ForkServer, WorkerProcess
 
 STAND_IN = """
 import json

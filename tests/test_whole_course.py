@@ -125,7 +125,7 @@ def test_the_suite_is_out_of_reach_of_learner_code(graded):
 
 PROBE = """
 import time, torch
-from autograder.forkserver import ForkServer
+from autograder.sandbox.forkserver import ForkServer
 from autograder.link import RemoteLink
 from autograder.sandbox import Limits
 from autograder.student import Student

@@ -20,7 +20,8 @@ from gradebook_course import (
     write_result,
 )
 
-from autograder import autograded, submission
+from autograder import submission
+from autograder.gradebook import autograded
 from autograder.report import learner_text, to_gradescope, write_report
 
 QUESTION = cell("YOUR ANSWER HERE", "written_why", "markdown", solution=True, grade=True)

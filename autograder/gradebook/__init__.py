@@ -26,11 +26,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, with_polymorphic
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograder import autograded, submission
-from autograder.autograded import Learner
-from autograder.database import Database, GradebookError
-from autograder.timestamps import FILE as TIMESTAMP
-from autograder.timestamps import handed_in
+from .. import submission
+from . import autograded
+from .autograded import Learner
+from .database import Database, GradebookError
+from .timestamps import FILE as TIMESTAMP
+from .timestamps import handed_in
 
 __all__ = ["GradebookError", "Writer", "course"]
 

@@ -19,8 +19,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder import notebook as raw
-from autograder import submission
+from .. import notebook as raw
+from .. import submission
 
 TEST_PREFIX = "test_"
 NO_RESPONSE = "No response."

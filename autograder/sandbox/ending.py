@@ -11,8 +11,8 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
-from autograder import cgroup
-from autograder.channel import Channel
+from . import cgroup
+from .channel import Channel
 
 _END_MILLISECONDS = 5000
 

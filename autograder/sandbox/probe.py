@@ -9,13 +9,12 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from autograder import launch, linux, watch
-from autograder.channel import pair
-from autograder.ending import Worker
-from autograder.sandbox import STOPS
+from . import STOPS, launch, linux, watch
+from .channel import pair
+from .ending import Worker
 
 if TYPE_CHECKING:
-    from autograder.supervisor import Supervisor
+    from .supervisor import Supervisor
 
 _SECONDS = 60
 _TICK = 0.03

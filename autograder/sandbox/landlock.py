@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Sequence
 
-from autograder import linux
+from . import linux
 
 _READ_FILE, _READ_DIR, _WRITE_FILE, _TRUNCATE = 1 << 2, 1 << 3, 1 << 1, 1 << 14
 _EXECUTE, _REFER, _IOCTL_DEV = 1 << 0, 1 << 13, 1 << 15

@@ -26,7 +26,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import submission
+from .. import submission
+from ..engine import EngineError
+from ..notebook import one_line
 from .archive import (
     NESTED,
     Entry,
@@ -37,8 +39,6 @@ from .archive import (
     path_fault,
     zip_entries,
 )
-from .engine import EngineError
-from .notebook import one_line
 from .platforms import Origin, gradescope_people, is_known, origins, student_name
 
 TIMESTAMP = "timestamp.txt"

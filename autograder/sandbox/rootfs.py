@@ -14,9 +14,9 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder import linux
+from . import linux
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 # Installed by `pip install .`, these would show the hidden tests among the site packages.
 _OWN_PACKAGES = ("autograder", "solutions", "exercises", "tests")
 _LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib")

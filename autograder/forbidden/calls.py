@@ -2,6 +2,7 @@
 
 import ast
 
+from ..magics import parse
 from .aliases import (
     ANY,
     GLOBALS,
@@ -23,7 +24,6 @@ from .aliases import (
     texts,
 )
 from .expressions import Expressions
-from .magics import parse
 from .steering import patches, reaches
 
 # Calls that look at a function without running it.

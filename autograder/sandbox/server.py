@@ -19,8 +19,8 @@ import socket
 import sys
 from collections.abc import Callable
 
-from autograder import landlock, linux, seccomp
-from autograder.channel import Channel, Closed
+from . import landlock, linux, seccomp
+from .channel import Channel, Closed
 
 CONTROL_FD, PID_NAMESPACE_FD = 3, 4
 SCRATCH = "/scratch"

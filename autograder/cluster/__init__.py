@@ -30,10 +30,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import engine
+from .. import engine
+from ..engine import ROOT, EngineError, Submitted
+from ..notebook import MAX_BYTES, Unreadable, load, one_line
 from .dask_worker import VERSION, task
-from .engine import ROOT, EngineError, Submitted
-from .notebook import MAX_BYTES, Unreadable, load, one_line
 from .reply import Refused, check, decode
 
 REACH_SECONDS = 15.0  # for a scheduler to answer, and for it to have a worker
@@ -47,7 +47,7 @@ def describe(assignment: str) -> dict[str, Any]:
 
     Raises suite.SuiteError.
     """
-    from .suite import load as load_suite  # loads torch
+    from ..suite import load as load_suite  # loads torch
 
     suite = load_suite(assignment)
     tests = [
@@ -389,7 +389,3 @@ def _brief(error: object) -> str:
     if isinstance(error, BaseException):
         error = f"{type(error).__name__}: {error}".rstrip(": ")
     return one_line(str(error).strip().partition("\n")[0], 200)
-
-
-if __name__ == "__main__":
-    print(json.dumps(describe(sys.argv[1])))

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import engine
-from .engine import EngineError
-from .notebook import one_line
+from .. import engine
+from ..engine import EngineError
+from ..notebook import one_line
 
 # Of the code this process runs; what is on its disk may be newer.
 VERSION = engine.grader_version()
@@ -104,7 +104,7 @@ def task() -> Any:
 
     def grade(order: dict[str, Any]) -> bytes:
         try:
-            from autograder import dask_worker
+            from autograder.cluster import dask_worker  # absolute: this is unpickled elsewhere
         except ImportError as error:
             return b'{"error": "it has no autograder (%s)"}' % str(error.name).encode()
         return dask_worker.serve(order)

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
+from ..magics import parse
+from ..notebook import one_line
+from ..submission import Cell
 from .aliases import LIBRARY, MADE, UNKNOWN, Value, owner, paths
 from .expressions import SELVES
-from .magics import parse
-from .notebook import one_line
 from .patterns import compiled
-from .submission import Cell
 from .walk import Walker
 
 MAX_FINDINGS = 20  # for each exercise

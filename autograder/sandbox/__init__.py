@@ -69,7 +69,7 @@ def available(*, weak: bool = False) -> tuple[Protection, ...]:
 
     Raises SandboxError when not even the weak sandbox starts.
     """
-    from autograder.forkserver import ForkServer
+    from .forkserver import ForkServer
 
     with ForkServer(weak=weak, preload=(), worker=None) as server:
         on, why = server.protections, server.reasons

@@ -20,10 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from autograder import cgroup, launch, linux, probe, rootfs, watch
-from autograder.channel import Channel, Closed
-from autograder.ending import Worker, how_it_ended, remove, wait_for_end
-from autograder.probe import WallsError
+from . import cgroup, launch, linux, probe, rootfs, watch
+from .channel import Channel, Closed
+from .ending import Worker, how_it_ended, remove, wait_for_end
+from .probe import WallsError
 
 _MIB = 2**20
 _TICK = 0.03  # between two looks at what no kernel limit covers

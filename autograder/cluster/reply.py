@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .verdict import Verdict
+from ..verdict import Verdict
 
 MAX_REPLY = 4 << 20
 MAX_TEXT = 5_000

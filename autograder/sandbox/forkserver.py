@@ -20,15 +20,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autograder import rootfs
-from autograder.channel import Channel, Closed, pair
-from autograder.sandbox import Exit, Limits, SandboxError
+from . import Exit, Limits, SandboxError, rootfs
+from .channel import Channel, Closed, pair
 
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
-WORKER_FILES = (_HERE / "worker.py", _HERE / "protocol.py")
+WORKER_FILES = (_HERE.parent / "worker.py", _HERE.parent / "protocol.py")
 _SUPERVISOR = (
-    "import sys; sys.path.insert(0, {!r}); from autograder.supervisor import main; main({})"
+    "import sys; sys.path.insert(0, {!r}); from autograder.sandbox.supervisor import main; main({})"
 )
 _START_SECONDS = 180.0
 _SPAWN_SECONDS = 60.0
@@ -103,7 +102,7 @@ class ForkServer:
         worker: Sequence[Path] | None = WORKER_FILES,
     ) -> None:
         ours, theirs = pair()
-        command = _SUPERVISOR.format(str(_HERE.parent), theirs.fileno())
+        command = _SUPERVISOR.format(str(_HERE.parents[1]), theirs.fileno())
         self._owner = os.getpid()
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", "-c", command],

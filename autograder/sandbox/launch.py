@@ -11,8 +11,8 @@ import os
 import socket
 import sys
 
-from autograder import linux, rootfs, server
-from autograder.channel import Channel, pair
+from . import linux, rootfs, server
+from .channel import Channel, pair
 
 FIRST_UID = 64000
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
