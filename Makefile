@@ -2,11 +2,13 @@
 # `make` lists the targets. Each sets up what it needs; the first time takes some minutes.
 #
 #   VENV=DIR       where the Python environment lies (default .venv)
+#   JOBS=N         the most test processes at once, at most one a core (default 4)
 #   PYTHON=PATH    the Python 3.11 to 3.13 to make it with (default: the first that is found)
 
 VENV ?= .venv
 PORT ?= 8000
 PYTEST_ARGS ?=
+JOBS ?= 4
 LAB_ARGS ?=
 
 BIN := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin
@@ -40,7 +42,7 @@ demo: book ## build the book, grade the sample class, say where to look
 	@echo "book:        _build/html/index.html (make serve shows it on localhost)"
 
 test: setup lint ## lint, then every test that fits into minutes
-	$(python) -m pytest $(PYTEST_ARGS)
+	$(python) -m pytest -n auto --maxprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 soak: setup ## the long tests: fuzzing, faults, full experiments
 	$(python) -m pytest -m soak $(PYTEST_ARGS)
