@@ -1,0 +1,188 @@
+"""Inputs of the hidden tests and what is expected for them.
+
+Each test is tight about its own property and generous about the others, so that one mistake costs
+the tests that are about it. `LOOSE` forgives an unbiased variance where MANY or more tokens share
+one (at most 2 %) and an eps of 1e-3 at a wrong place (features have a spread of at least 2), and
+nothing larger; padding that is counted, axes and parameters change the result by 10 % and more.
+`STRICT` leaves room for any order of float32 operations and for no mistake at all.
+"""
+
+# HIDDEN-SUITE-7f3a
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import solutions.sequences.sequences as reference
+from autograder.compare import expect
+from autograder.verdict import LearnerError
+
+MANY = 64  # real tokens, from which on LOOSE forgives an unbiased variance
+EPS = 1e-3
+LOOSE = 0.025  # of the largest expected value
+STRICT = 2e-5
+
+
+def _normal(rng: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=rng, dtype=torch.float64)
+
+
+def _uniform(rng: torch.Generator, *shape: int) -> Tensor:
+    return torch.rand(shape, generator=rng, dtype=torch.float64)
+
+
+def sentences(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Random x (..., D) whose features, and whose sentences and positions, have own means.
+
+    Features have means of ±4 to ±12 and a spread of 2 to 6, so that zeros among them show. Each
+    place along the other axes adds a mean of about ±3, so that statistics per sentence or per
+    position differ from those of all tokens together.
+    """
+    d = shape[-1]
+    sign = torch.randint(0, 2, (d,), generator=rng, dtype=torch.float64) * 2 - 1
+    x = (2 + 4 * _uniform(rng, d)) * _normal(rng, *shape) + sign * (4 + 8 * _uniform(rng, d))
+    for axis, length in enumerate(shape[:-1]):
+        own = [1] * len(shape)
+        own[axis] = length
+        x = x + 3 * _normal(rng, *own)
+    return x.to(dtype)
+
+
+def mask_of(lengths: Sequence[int], length: int) -> Tensor:
+    """(B, L), True at the first lengths[b] positions."""
+    return torch.arange(length) < torch.tensor(lengths)[:, None]
+
+
+def holes(rng: torch.Generator, *shape: int, share: float = 0.7) -> Tensor:
+    """A mask without any order: about `share` of the places are real, the first two always."""
+    mask = torch.rand(shape, generator=rng) < share
+    mask.view(-1)[:2] = True
+    mask.view(-1)[-1] = False
+    return mask
+
+
+def padded(x: Tensor, mask: Tensor, value: float = 0.0) -> Tensor:
+    """x with `value` wherever there is no real token."""
+    return x.masked_fill(~mask.unsqueeze(-1), value)
+
+
+def littered(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """x whose padding holds `value` in the first feature and -7 in the others."""
+    x = padded(x, mask, -7.0)
+    x[..., 0] = x[..., 0].masked_fill(~mask, value)
+    return x
+
+
+def coarse(rng: torch.Generator, *shape: int) -> Tensor:
+    """bfloat16 numbers 200 and 201: a mean kept in bfloat16 is one of the two, not 200.5."""
+    return (200 + (torch.rand(shape, generator=rng) < 0.5).float()).bfloat16()
+
+
+def huge(rng: torch.Generator, *shape: int) -> Tensor:
+    """float16 numbers whose squares do not fit into float16 (at most 65504)."""
+    return (2e4 * torch.randn(shape, generator=rng)).clamp(-6e4, 6e4).half()
+
+
+def affine(
+    rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """weight (D,) of both signs with magnitudes 0.5 to 2, and bias (D,) with magnitudes 1 to 3."""
+    sign = torch.randint(0, 2, (2, d), generator=rng, dtype=torch.float64) * 2 - 1
+    size = _uniform(rng, 2, d)
+    return ((0.5 + 1.5 * size[0]) * sign[0]).to(dtype), ((1 + 2 * size[1]) * sign[1]).to(dtype)
+
+
+def plain(d: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    """weight and bias that change nothing."""
+    return torch.ones(d, dtype=dtype), torch.zeros(d, dtype=dtype)
+
+
+def upstream(rng: torch.Generator, like: Tensor) -> Tensor:
+    """A random upstream gradient with a mean and a part along `like`, in float64.
+
+    Both matter: without them what flows through mean and variance is close to zero.
+    """
+    wide = like.double()
+    part = (wide - wide.mean()) / (wide.std(correction=0) + 1e-300)
+    return _normal(rng, *like.shape) + 1.5 + part
+
+
+def wide(value: Any) -> Any:
+    """Floating-point tensors in float64, everything else as it is."""
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.double()
+    return [wide(v) for v in value] if isinstance(value, list) else value
+
+
+def kept(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which statistics are returned."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def wanted_statistics(name: str, first: Any, *rest: Any) -> tuple[Tensor, Tensor]:
+    """The reference's two tensors, computed in float64 and rounded once."""
+    dtype = kept((first[0] if isinstance(first, list) else first).dtype)
+    one, other = getattr(reference, name)(*map(wide, (first, *rest)))
+    return one.to(dtype), other.to(dtype)
+
+
+def wanted_norm(x: Tensor, *rest: Any) -> Tensor:
+    """The reference's masked_batch_norm in float64, rounded once to the dtype of x."""
+    return reference.masked_batch_norm(*map(wide, (x, *rest))).to(x.dtype)
+
+
+def share(want: Tensor, part: float) -> dict[str, float]:
+    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
+    largest = float(want.double().abs().max()) if want.numel() else 0.0
+    return {"rtol": 0.0, "atol": part * largest + 1e-7}
+
+
+def expect_pair(
+    got: Any, want: tuple[Tensor, Tensor], parts: Sequence[float | None], names: Sequence[str]
+) -> None:
+    """Two results: their form first, so that they can be taken apart; then one by one.
+
+    A part of None leaves that result to other tests.
+    """
+    expect(got, want, rtol=0.0, atol=float("inf"), what=" and ".join(names))
+    for found, right, part, name in zip(got, want, parts, names, strict=True):
+        if part is not None:
+            expect(found, right, **share(right, part), what=name)
+
+
+def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
+    """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
+
+    Known mistakes are recognised by values that agree to a few roundings of their dtype. For half
+    types that would be so coarse that right and wrong look alike; in float32 it is not.
+    """
+    expect(got, want, rtol=0, atol=1e9, what=what)
+    expect(got.float(), want.float(), **share(want, part), what=what)
+
+
+def refuses(call: Callable[[], Any]) -> bool:
+    """Whether `call` raises a ValueError. Other failures go on, but for those a check may raise."""
+    try:
+        call()
+    except LearnerError as error:
+        if error.kind not in ("ValueError", "RuntimeError", "AssertionError", "IndexError"):
+            raise
+        return error.kind == "ValueError"
+    return False
+
+
+REACHES = "the answer to whether a gradient reaches {}"
+
+
+def reaches(found: Any, *inputs: Tensor) -> list[bool]:
+    """For each input, whether `found` holds a gradient of its shape and dtype."""
+    entries = list(found) if isinstance(found, (tuple, list)) else []
+    entries += [None] * (len(inputs) - len(entries))
+    return [
+        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
+        for g, t in zip(entries, inputs, strict=False)
+    ]

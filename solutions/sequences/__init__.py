@@ -1,0 +1,1 @@
+"""The assignment `sequences`: source of the exercise and the reference solution."""
