@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.sandbox import Exit, Limits, SandboxError, cgroup, linux, watch
+from autograder.sandbox import Exit, Limits, SandboxError, cgroup, ending, linux, watch
 from autograder.sandbox.forkserver import ForkServer, WorkerProcess
 
 STAND_IN = """
@@ -238,8 +238,11 @@ def test_when_the_grader_is_killed_during_the_start_nothing_is_left(tmp_path: Pa
 
 
 @linux_only
-def test_when_the_supervisor_is_killed_the_workers_end_and_it_is_said(worker_file: Path) -> None:
-    with ForkServer(preload=(), worker=[worker_file]) as server:
+@pytest.mark.parametrize("mode", MODES)
+def test_when_the_supervisor_is_killed_the_workers_end_and_it_is_said(
+    mode: str, worker_file: Path
+) -> None:
+    with ForkServer(preload=(), worker=[worker_file], **MODES[mode]) as server:
         worker = server.spawn()
         server._process.kill()
         with pytest.raises(SandboxError, match="supervisor died"):
@@ -247,9 +250,27 @@ def test_when_the_supervisor_is_killed_the_workers_end_and_it_is_said(worker_fil
         assert wait_for(lambda: not exists(worker.pid))
         with pytest.raises(SandboxError):
             server.spawn()
-    with ForkServer(preload=(), worker=[worker_file]) as following:  # cleans up after it
+    with ForkServer(preload=(), worker=[worker_file], **MODES[mode]) as following:  # cleans up
         assert following.protections
+        assert left_by(following._process.pid) or mode == "strong"
     assert left_by(server._process.pid) == set()
+
+
+@linux_only
+def test_a_folder_in_use_and_those_of_others_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "autograder-notes-mine").mkdir()
+    (tmp_path / "autograder-12-link").symlink_to(tmp_path / "autograder-notes-mine")
+    first, lock = ending.own_folder()
+    second, other = ending.own_folder()
+    assert Path(first).is_dir() and Path(second).is_dir()
+    os.close(lock)
+    os.close(ending.own_folder()[1])
+    os.close(other)
+    assert not Path(first).exists() and Path(second).is_dir()
+    assert (tmp_path / "autograder-notes-mine").is_dir()
 
 
 @linux_only

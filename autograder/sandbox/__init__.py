@@ -1,4 +1,18 @@
-"""What the sandbox promises: limits, how a worker ended, and which protections this machine has."""
+"""What the sandbox promises: limits, how a worker ended, and which protections this machine has.
+
+To check the security argument, read in this order; each protection stands beside a comment that
+names what it stops.
+
+1. ../protocol.py, from `receive` on: all that a worker can say to the grader.
+2. STOPS below, then server.py from `_be_worker` on: the walls a worker stands behind.
+3. rootfs.py, `build`: the files it can see. launch.py: how the server loses its rights.
+4. seccomp.py and landlock.py: the calls and files it is refused.
+5. supervisor.py, `_kill` to `look_after`: limits that no kernel keeps, and the end of a worker.
+
+linux.py, channel.py, watch.py, cgroup.py and ending.py are their tools; probe.py tries the walls;
+forkserver.py is the grader's handle. ../worker.py runs beside the learner's code: assume that the
+learner has replaced it.
+"""
 
 from __future__ import annotations
 

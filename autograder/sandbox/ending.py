@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import cgroup
 from .channel import Channel
@@ -64,6 +68,41 @@ def wait_for_end(worker: Worker) -> None:
     if worker.pid:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(worker.pid, os.WNOHANG if worker.pidfd >= 0 else 0)
+
+
+def own_folder() -> tuple[str, int]:
+    """A new folder for this supervisor, and the descriptor whose lock says that it is in use.
+
+    First removes those of supervisors that were killed before they could. A lock, not the number
+    in the name: the folder for temporary files may be shared with containers that number
+    processes of their own.
+    """
+    for left in Path(tempfile.gettempdir()).glob("autograder-*-*"):
+        if re.fullmatch(r"autograder-\d+-\w+", left.name):
+            with contextlib.suppress(OSError):  # in use, or somebody else's
+                held = _locked(str(left))
+                try:
+                    if os.fstat(held).st_uid == os.geteuid():
+                        remove(str(left))
+                finally:
+                    os.close(held)
+    while True:
+        folder = tempfile.mkdtemp(prefix=f"autograder-{os.getpid()}-")
+        with contextlib.suppress(OSError):  # another one cleaned it up before it was locked
+            held = _locked(folder)
+            if os.path.exists(folder):
+                return folder, held
+            os.close(held)
+
+
+def _locked(folder: str) -> int:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def remove(folder: str) -> None:

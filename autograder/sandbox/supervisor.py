@@ -16,13 +16,12 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from . import cgroup, launch, linux, probe, rootfs, watch
 from .channel import Channel, Closed
-from .ending import Worker, how_it_ended, remove, wait_for_end
+from .ending import Worker, how_it_ended, own_folder, remove, wait_for_end
 from .probe import WallsError
 
 _MIB = 2**20
@@ -37,7 +36,7 @@ class Supervisor:
         self.control = control
         self.config, _ = control.receive()
         self.plan = self.config["plan"]
-        self.base = tempfile.mkdtemp(prefix=f"autograder-{os.getpid()}-")
+        self.base, self.lock = own_folder()
         os.chmod(self.base, 0o711)
         forks = linux.SUPPORTED and hasattr(os, "pidfd_open") and self.config["fork"]
         self.once = not forks  # a fresh process for each worker, which becomes that worker
@@ -396,6 +395,7 @@ class Supervisor:
         for worker in list(self.workers.values()):
             self._finish(worker, {"error": "the sandbox was closed"})
         remove(self.base)
+        os.close(self.lock)
 
 
 def main(fd: int) -> None:
