@@ -14,6 +14,7 @@ import math
 import socket
 import struct
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,6 +39,14 @@ _DTYPES = {
     )
 }  # fmt: skip
 _NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Stands in a request for an object that lives in the worker. A reply may hold none."""
+
+    number: int
+
 
 Value = None | bool | int | float | str | torch.Tensor | torch.dtype | list | tuple | dict
 
@@ -71,6 +80,8 @@ def encode(value: Any, tensors: dict[str, torch.Tensor], depth: int = 0) -> Any:
         return _encode_tensor(value, tensors)
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
+    if type(value) is Handle:
+        return {"handle": value.number}
     if type(value) in (list, tuple):
         return {type(value).__name__: [encode(v, tensors, depth + 1) for v in value]}
     if isinstance(value, dict):
@@ -109,8 +120,13 @@ def _spec(tensor: torch.Tensor) -> TensorSpec:
     )
 
 
-def decode(node: Any, tensors: dict[str, torch.Tensor], depth: int = 0) -> Value:
-    """The value that `encode` made. Raises ProtocolError for anything else."""
+def decode(
+    node: Any, tensors: dict[str, torch.Tensor], depth: int = 0, handles: bool = False
+) -> Value:
+    """The value that `encode` made. Raises ProtocolError for anything else.
+
+    A Handle is refused unless `handles`: only a worker, reading a request, may meet one.
+    """
     if depth > MAX_DEPTH:
         raise ProtocolError("a value nested too deeply")
     if node is None or type(node) in (bool, int, float):
@@ -128,22 +144,26 @@ def decode(node: Any, tensors: dict[str, torch.Tensor], depth: int = 0) -> Value
         return inner
     if kind == "dtype" and type(inner) is str and inner in _DTYPES:
         return _DTYPES[inner]
+    if kind == "handle" and handles and type(inner) is int:
+        return Handle(inner)
     if kind in ("list", "tuple") and type(inner) is list:
-        items = [decode(v, tensors, depth + 1) for v in inner]
+        items = [decode(v, tensors, depth + 1, handles) for v in inner]
         return items if kind == "list" else tuple(items)
     if kind == "dict" and type(inner) is list:
-        return _decode_dict(inner, tensors, depth)
+        return _decode_dict(inner, tensors, depth, handles)
     raise ProtocolError("a value of unknown kind")
 
 
-def _decode_dict(pairs: list, tensors: dict[str, torch.Tensor], depth: int) -> dict[str, Any]:
+def _decode_dict(
+    pairs: list, tensors: dict[str, torch.Tensor], depth: int, handles: bool
+) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for pair in pairs:
         if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str:
             raise ProtocolError("a dict entry of unknown form")
         if pair[0] in out or len(pair[0]) > MAX_TEXT:
             raise ProtocolError("a dict with a duplicate or oversize key")
-        out[pair[0]] = decode(pair[1], tensors, depth + 1)
+        out[pair[0]] = decode(pair[1], tensors, depth + 1, handles)
     return out
 
 
@@ -205,12 +225,16 @@ def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None
 
 
 def receive(
-    sock: socket.socket, keys: frozenset[str], deadline: float | None = None
+    sock: socket.socket,
+    keys: frozenset[str],
+    deadline: float | None = None,
+    handles: bool = False,
 ) -> tuple[dict[str, Any], Value]:
     """One frame: its header without the value, and the value.
 
     `keys` are the header keys allowed beside "value"; all must be there. `deadline` is a
     `time.monotonic()` moment for the whole frame, so that a peer cannot stretch it byte by byte.
+    `handles`: whether the value may hold a Handle.
     Raises Closed when the peer has closed between frames, ProtocolError for a frame that breaks
     the rules, TimeoutError when the deadline passes.
     """
@@ -223,7 +247,7 @@ def receive(
         raise ProtocolError("a header with missing or unknown keys")
     tensors = parse_body(_read(sock, body_size, deadline))
     try:
-        value = decode(header.pop("value"), tensors)
+        value = decode(header.pop("value"), tensors, handles=handles)
     except (RuntimeError, OverflowError, MemoryError, ValueError, TypeError) as error:
         raise ProtocolError("a value that cannot be built") from error
     if tensors:

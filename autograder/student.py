@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from .compare import Mismatch
+from .protocol import Handle
 from .verdict import LearnerError
 from .worker import Executor, describe
 
@@ -73,9 +74,14 @@ class Student:
         self._last = name
         return self._construct(name) if name[0].isupper() else self._function(name)
 
+    @property
+    def nn(self) -> TorchModules:
+        """Modules of torch's own in the worker, to be arguments: `student.nn.Linear(8, 8)`."""
+        return TorchModules(self)
+
     def _function(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            request = {"name": name, "args": list(args), "kwargs": kwargs}
+            request = {"name": name, **_arguments(args, kwargs)}
             return self._link.perform(name, "call", request)
 
         return call
@@ -83,9 +89,7 @@ class Student:
     def _construct(self, name: str) -> Callable[..., Module]:
         def new(*args: Any, **kwargs: Any) -> Module:
             self._handles += 1
-            request = {
-                "handle": self._handles, "name": name, "args": list(args), "kwargs": kwargs,
-            }  # fmt: skip
+            request = {"handle": self._handles, "name": name, **_arguments(args, kwargs)}
             self._link.perform(name, "new", request)
             return Module(self._link, name, self._handles)
 
@@ -97,9 +101,7 @@ class Student:
         `vjp(g)` takes the upstream gradient (one per output tensor) and returns one gradient per
         floating-point positional tensor of `args`, None where no gradient flows.
         """
-        out = self._link.perform(
-            name, "forward", {"target": name, "args": list(args), "kwargs": kwargs}
-        )
+        out = self._link.perform(name, "forward", {"target": name, **_arguments(args, kwargs)})
         return out, lambda *grads: tuple(_backward(self._link, name, grads)[0])
 
     def inputs(self) -> list[torch.Tensor]:
@@ -107,8 +109,35 @@ class Student:
         return self._link.perform(self._last, "inputs", {})
 
 
+def _arguments(args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """As they are sent: a Module goes as its handle, also from inside a list, tuple or dict."""
+    return {"args": _handles(list(args)), "kwargs": _handles(kwargs)}
+
+
+def _handles(value: Any) -> Any:
+    if isinstance(value, Module):
+        return Handle(value._handle)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_handles(v) for v in value)
+    if isinstance(value, Mapping):
+        return {k: _handles(v) for k, v in value.items()}
+    return value
+
+
+class TorchModules:
+    """`torch.nn` of the worker."""
+
+    def __init__(self, student: Student) -> None:
+        self._student = student
+
+    def __getattr__(self, name: str) -> Callable[..., Module]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._student._construct(f"nn.{name}")
+
+
 class Module:
-    """A module of the learner's that lives in the worker."""
+    """A module of the learner's that lives in the worker. May be an argument of other calls."""
 
     def __init__(self, link: Link, name: str, handle: int) -> None:
         self._link, self._name, self._handle = link, name, handle
@@ -117,7 +146,7 @@ class Module:
         return self._link.perform(self._name, op, {"handle": self._handle, **request})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._perform("invoke", args=list(args), kwargs=kwargs)
+        return self._perform("invoke", **_arguments(args, kwargs))
 
     def state(self) -> Any:
         """`state_dict()`: name -> tensor."""
@@ -152,7 +181,7 @@ class Module:
 
     def vjp(self, *args: Any, **kwargs: Any) -> tuple[Any, Callable[..., tuple[tuple, dict]]]:
         """The output, and `vjp(g)` -> (gradients of the inputs, {parameter name: gradient})."""
-        request = {"target": self._handle, "args": list(args), "kwargs": kwargs}
+        request = {"target": self._handle, **_arguments(args, kwargs)}
         out = self._link.perform(self._name, "forward", request)
 
         def vjp(*grads: torch.Tensor) -> tuple[tuple, dict]:

@@ -48,6 +48,15 @@ def test_plain_values_arrive_with_their_type(pair, value):
     assert got == value and type(got) is type(value)
 
 
+def test_a_handle_arrives_in_a_request_and_is_refused_in_a_reply(pair):
+    value = {"args": [protocol.Handle(3), (protocol.Handle(4), 1)]}
+    protocol.send(pair[0], {"call": 1}, value)
+    assert protocol.receive(pair[1], KEYS, time.monotonic() + 5, handles=True)[1] == value
+    protocol.send(pair[0], {"call": 1}, value)
+    with pytest.raises(protocol.ProtocolError, match="unknown kind"):
+        protocol.receive(pair[1], KEYS, time.monotonic() + 5)
+
+
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
 def test_numbers_that_are_not_finite_arrive(pair, text):
     assert repr(crossed(pair, float(text))) == text

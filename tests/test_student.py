@@ -44,6 +44,16 @@ def talkative(x):
 def an_array(x):
     return x.numpy()
 
+def widths(modules, x):
+    return [[p.numel() for p in m.parameters()] for m in modules], len({id(m) for m in modules}), x
+
+class Pair(nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.first, self.second = first, second
+    def forward(self, x):
+        return self.second(self.first(x))
+
 class Scale(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -111,6 +121,20 @@ def test_a_gradient_that_does_not_flow_is_none(student):
     assert len(vjp(torch.ones_like(X))) == 1
     with pytest.raises(LearnerError):
         student.vjp("missing", X)
+
+
+def test_a_module_may_be_an_argument_and_is_the_same_object_each_time(student):
+    scale, linear = student.Scale(2), student.nn.Linear(2, 3, bias=False)
+    got, distinct, x = student.widths([scale, linear, linear], X)
+    assert got == [[2], [6], [6]] and distinct == 2 and torch.equal(x, X)
+    linear.to(torch.float64)
+    scale.load({"weight": torch.tensor([1.0, -2.0]), "count": torch.zeros(())})
+    both = student.Pair(scale, second=linear)
+    weight = linear.state()["weight"]
+    assert torch.equal(both(X), (X * torch.tensor([1.0, -2.0])) @ weight.t())
+    y, vjp = both.vjp(X)
+    assert list(vjp(torch.ones_like(y))[1]) == ["first.weight", "second.weight"]
+    assert scale.state()["count"] == 2 and student.nn.Sequential(scale, linear)(X).shape == (2, 3)
 
 
 def test_a_change_of_the_inputs_is_seen_and_stays_in_the_worker(student):
