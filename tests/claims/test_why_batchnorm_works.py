@@ -174,6 +174,9 @@ def test_c096_batchnorm_trains_at_much_larger_learning_rates():
             if None not in found and max(found) < 1.0
         ]
         assert max(good) == largest
+    assert sweep.rate("BatchNorm", 0.3, 0.0, seed=2, steps=100) < 1.0  # the record, replayed
+    blown = sweep.rate("none", 0.3, 0.0, seed=2, steps=100)
+    assert blown is None or blown > 2.0
 
 
 @pytest.mark.parametrize("norm", ["none", "LayerNorm"])
