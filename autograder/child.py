@@ -29,6 +29,7 @@ class Child:
         until = unit.started + suite.budget.submission_seconds
         self.link = RemoteLink(sock, suite, until)
         self.lines: dict[int, list[str]] = {}
+        self.cell_names: dict[int, str | None] = {}
         self.broken: dict[str, str] = {}  # graded name -> the syntax error that hides it
 
     def tell(self, **record: Any) -> None:
@@ -41,6 +42,7 @@ class Child:
             return self.tell(unreadable=str(error))
         cells = [c for c in notebook.cells if self.unit.own_cells or c.origin != "added"]
         self.lines = {c.index: c.source.splitlines() for c in cells}
+        self.cell_names = {c.index: c.grade_id for c in cells}
         self.broken = notebook.broken
         try:
             failures = self.link.start(cells, self.unit.seed)
@@ -127,4 +129,5 @@ class Child:
         lines = self.lines.get(error.cell, [])
         if not 0 < error.line <= len(lines):
             error.line = 0  # a made-up line number could carry a hidden input out (attack 14)
-        return explain_error(error, one_line(lines[error.line - 1], 120) if error.line else None)
+        line = one_line(lines[error.line - 1], 120) if error.line else None
+        return explain_error(error, line, self.cell_names.get(error.cell))

@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+# What is compared when a result in a half type may be off by one rounding and no more.
+ROUNDED_ONCE = "the output (is it rounded only once, at the very end?)"
+
 
 class Mismatch(AssertionError):
     """The learner's value is not the expected one; `message` is for the learner."""
@@ -173,7 +176,9 @@ def _compare_tensor(got: Any, want: torch.Tensor, rtol: float, atol: float, what
 
 
 def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """The text as the start of a sentence; a name, such as grad_weight, keeps its first letter."""
+    first = text.split(" ")[0]
+    return text if "_" in first or first == "x" else text[:1].upper() + text[1:]
 
 
 def _dtype(tensor: torch.Tensor) -> str:

@@ -165,8 +165,8 @@ class Module:
                 raise
             names = " and ".join(f"`{name}`" for name in state)
             raise Mismatch(
-                f"`{self._name}` cannot load a state_dict with {names}: are these registered "
-                "under exactly these names, with the right shapes?"
+                f"`{self._name}` cannot load a state_dict with {names}: are these, and no others, "
+                "registered under exactly these names, with the right shapes?"
             ) from error
 
     def train(self) -> None:

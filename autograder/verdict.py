@@ -60,7 +60,8 @@ _HINTS = {
     "IndexError": "An index or a dimension is outside the tensor.",
     "KeyError": "A dictionary does not have the key used here.",
     "ValueError": "A function got a value it cannot work with, often a shape.",
-    "RuntimeError": "A torch operation failed, most often because shapes or dtypes do not fit.",
+    "RuntimeError": "A torch operation failed: shapes or dtypes do not fit, most often, or it "
+    "changes a tensor in place (-=, add_) where that is not allowed.",
     "ZeroDivisionError": "Something was divided by zero.",
     "AssertionError": "An assert in your own code failed.",
     "RecursionError": "The function calls itself without end.",
@@ -90,8 +91,13 @@ _RETURNED = {
 }
 
 
-def explain_error(error: LearnerError, source_line: str | None) -> Outcome:
-    """The outcome of an exception in the learner's code."""
+def explain_error(
+    error: LearnerError, source_line: str | None, cell_name: str | None = None
+) -> Outcome:
+    """The outcome of an exception in the learner's code.
+
+    cell_name: what the cell of that line defines; told when the test called another function.
+    """
     if error.kind == "NotImplementedError":
         return Outcome(Verdict.NOT_IMPLEMENTED, f"`{error.name}` is not implemented yet.")
     if error.kind.startswith("Unsendable:"):
@@ -101,7 +107,8 @@ def explain_error(error: LearnerError, source_line: str | None) -> Outcome:
     if error.kind == "TooLarge":
         return Outcome(Verdict.WRONG, f"`{error.name}` returned far more data than asked for.")
     kind = error.kind if _is_exception_name(error.kind) else "an exception"
-    where = f" at line {error.line} of your cell" if error.line else ""
+    other = f" `{cell_name}`" if cell_name and cell_name != error.name else ""
+    where = f" at line {error.line} of your cell{other}" if error.line else ""
     quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
     if kind == "MemoryError":
         return Outcome(Verdict.MEMORY, f"Your code asked for too much memory{where}{quoted}.")

@@ -457,6 +457,15 @@ def test_a_message_is_read_once_and_then_referred_to():
     ]
 
 
+def test_a_message_told_before_another_one_is_referred_to_by_its_test():
+    text = exercise_text(
+        _exercise(
+            ("a", "wrong", "You did X."), ("b", "wrong", "You did Y."), ("c", "wrong", "You did X.")
+        )
+    )
+    assert text.splitlines()[-2:] == ["[wrong] c (0 of 1)", '    The same as for "a".']
+
+
 def test_an_exercise_that_was_not_begun_takes_one_line():
     waiting = ("not-implemented", "`layer_norm` is not implemented yet.")
     text = exercise_text(_exercise(("a", *waiting), ("b", *waiting)))

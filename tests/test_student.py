@@ -160,7 +160,7 @@ def test_a_module_keeps_its_state_between_calls(student):
 
 
 def test_a_state_dict_that_does_not_fit_is_told_by_its_names(student):
-    with pytest.raises(Mismatch, match="`gamma` and `beta`: are these registered"):
+    with pytest.raises(Mismatch, match="`gamma` and `beta`: are these, and no others, registered"):
         student.Scale(2).load({"gamma": torch.ones(2), "beta": torch.ones(2)})
 
 
@@ -197,6 +197,9 @@ def test_the_place_of_an_exception_arrives_and_its_text_does_not():
     outcome = explain_error(error, line)
     assert outcome.verdict == Verdict.ERROR and f"line {error.line}" in outcome.message
     assert "`raise Secret(str(x.tolist()))`" in outcome.message and "4.0" not in outcome.message
+    elsewhere = explain_error(error, line, "scale").message
+    assert f"line {error.line} of your cell `scale`: " in elsewhere
+    assert explain_error(error, line, "talkative").message == outcome.message
 
 
 def test_a_value_without_a_form_is_a_wrong_answer_with_a_hint():

@@ -126,23 +126,29 @@ def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any
     if tests and all(t["verdict"] == "not-implemented" for t in tests):
         lines.append(f"[not-implemented] {plain(tests[0]['message'])} ({len(tests)} tests wait.)")
         return "\n".join(lines)
-    told: set[str] = set()
+    told: dict[str, str] = {}  # message: title of the test that it was told for
+    last = None
     for test in tests:
         title = plain(test.get("title") or test["name"], 300)
         earned = f"{points(test['points'])} of {points(test['max_points'])}"
         lines.append(f"[{test['verdict']}] {title} ({earned})")
         message, link = test.get("message"), test.get("link")
         if message and message in told:
-            lines.append("    The same as above.")
+            above = "above" if message == last else f'for "{told[message]}"'
+            lines += _wrapped(f"The same as {above}.")
+            last = message
             continue
-        told.add(message)
+        if message:
+            told[message], last = title, message
         for extra in (message, link and f"Read in the book: {link}"):
             if extra:
                 for paragraph in plain(extra).split("\n"):
-                    lines += textwrap.wrap(
-                        paragraph, 92, initial_indent="    ", subsequent_indent="    "
-                    )
+                    lines += _wrapped(paragraph)
     return "\n".join(lines)
+
+
+def _wrapped(paragraph: str) -> list[str]:
+    return textwrap.wrap(paragraph, 92, initial_indent="    ", subsequent_indent="    ")
 
 
 def is_grade(cell: NotebookNode) -> bool:

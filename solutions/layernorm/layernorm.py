@@ -20,7 +20,8 @@
 #
 # **What is graded.** Hidden tests run your functions on other shapes, data types, values of `eps`
 # and inputs. Passing the visible checks is a good sign, but **it is not the same as passing the
-# hidden tests**. The docstring of each exercise is the full specification.
+# hidden tests**. The docstring of each exercise is the full specification. If you have the course's
+# repository, its README says how to run the hidden tests on this file: they name the mistake.
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.layer_norm`,
 # `torch.nn.LayerNorm`, `torch.native_layer_norm`, batch, group or instance norm). In exercise 3 do
@@ -71,9 +72,9 @@ from torch import Tensor, nn
 #
 # <details><summary>Hint 3: what about float16 and bfloat16?</summary>
 #
-# Remember `x.dtype`. If it is a half type, turn `x`, `weight` and `bias` into float32 with
-# `.float()`, do everything there, scale and shift included, and go back with `.to(dtype)` in the
-# last line.
+# Keep `x.dtype` in a variable, before anything else. If it is a half type, turn `x`, `weight` and
+# `bias` into float32 with `.float()`, do everything there, scale and shift included, and go back
+# with `.to(dtype)` in the last line. Leave float64 as it is.
 #
 # </details>
 #
@@ -109,9 +110,10 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     Returns:
         (..., D), with the dtype of x.
 
-    The variance is the biased one (divide by D). Mean and variance are taken over the last
-    dimension only. float16 and bfloat16 inputs are computed in float32, and the result is cast
-    back once, after the scale and the shift.
+    The variance is the biased one (divide by D), and stays accurate when the mean is far larger
+    than the spread. Mean and variance are taken over the last dimension only. Gradients flow through
+    both. float16 and bfloat16 inputs are computed in float32, and the result is cast back once,
+    after the scale and the shift; float64 is computed in float64.
     """
     ### BEGIN SOLUTION
     dtype = x.dtype
@@ -136,7 +138,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # assert y is not None, "layer_norm returned None: does it end with a return statement?"
 # assert y.shape == (2,), f"x has shape (2,), the result must too, but it has {tuple(y.shape)}"
 # assert torch.allclose(y, torch.tensor([-0.5, 0.5])), (
-#     f"layer_norm([-1, 1]) with eps=3 must be [-0.5, 0.5], got {y.tolist()}. "
+#     f"layer_norm([-1, 1]) with eps=3 must be [-0.5, 0.5], got {y.detach()}. "
 #     "Is the variance divided by D, not D - 1? Is eps inside the square root?"
 # )
 #
@@ -145,7 +147,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # y = layer_norm(x, torch.ones(4), torch.zeros(4), 1e-5)
 # row = torch.tensor([-1.3416, -0.4472, 0.4472, 1.3416])
 # assert torch.allclose(y, row.expand(2, 4), atol=1e-3), (
-#     f"both rows must be {row.tolist()}, got {y.tolist()}. "
+#     f"both rows must be {row}, got {y.detach()}. "
 #     "Are mean and variance taken over the last dimension, and only over that one?"
 # )
 #
@@ -164,7 +166,10 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # assert torch.equal(x, before), "layer_norm changed its input: avoid in-place operations on x"
 # assert y.shape == x.shape, f"the result must have shape (2, 3, 5), got {tuple(y.shape)}"
 # assert y.dtype == torch.float64, f"x is float64, the result must be too, but it is {y.dtype}"
-# assert y.mean(dim=-1).abs().max() < 1e-6, "each vector of the result must have mean 0"
+# assert y.mean(dim=-1).abs().max() < 1e-6, (
+#     "each vector of the result must have mean 0. Is the mean subtracted? If the means are as small "
+#     "as 1e-5: does the float64 x go through float32 somewhere?"
+# )
 # assert (y.square().mean(dim=-1) - 1).abs().max() < 1e-6, (
 #     "each vector of the result must have variance 1 (biased) when eps is tiny"
 # )
@@ -174,7 +179,7 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
 # y = layer_norm(x, torch.ones(2).half(), torch.zeros(2).half(), 1e-5)
 # assert y.dtype == torch.float16, f"x is float16, the result must be too, but it is {y.dtype}"
 # assert torch.equal(y, torch.tensor([-1.0, 1.0], dtype=torch.float16)), (
-#     f"layer_norm([-600, 600]) in float16 must be [-1, 1], got {y.tolist()}. "
+#     f"layer_norm([-600, 600]) in float16 must be [-1, 1], got {y.detach()}. "
 #     "Are half types computed in float32?"
 # )
 # print("Exercise 1: the visible checks pass.")
@@ -290,7 +295,7 @@ class LayerNorm(nn.Module):
 # y = norm(x)
 # assert y is not None, "forward returned None: does it end with a return statement?"
 # assert torch.allclose(y, row.expand(2, 4), atol=1e-3), (
-#     f"a fresh LayerNorm(4) must turn both rows into {row.tolist()}, got {y.tolist()}"
+#     f"a fresh LayerNorm(4) must turn both rows into {row}, got {y.detach()}"
 # )
 #
 # # The parameters are used, also after they have changed, and gradients reach them.
@@ -314,7 +319,7 @@ class LayerNorm(nn.Module):
 # # eps is kept, and x decides the dtype of the result.
 # y = LayerNorm(2, eps=3.0)(torch.tensor([-1.0, 1.0]))
 # assert torch.allclose(y, torch.tensor([-0.5, 0.5])), (
-#     f"LayerNorm(2, eps=3.0) must turn [-1, 1] into [-0.5, 0.5], got {y.tolist()}. Is eps used?"
+#     f"LayerNorm(2, eps=3.0) must turn [-1, 1] into [-0.5, 0.5], got {y.detach()}. Is eps used?"
 # )
 # y = LayerNorm(4)(x.bfloat16())
 # assert y.dtype == torch.bfloat16, f"x is bfloat16, the result must be too, but it is {y.dtype}"
@@ -386,7 +391,8 @@ class LayerNorm(nn.Module):
 # <details><summary>Hint 2: how to sum over all leading dimensions, for any rank?</summary>
 #
 # `t.reshape(-1, D).sum(dim=0)` treats every shape `(..., D)` as a list of vectors and adds them. It
-# also works for a single vector of shape `(D,)`.
+# also works for a single vector of shape `(D,)`. (`t.sum(dim=tuple(range(t.dim() - 1)))` does not:
+# for a single vector the tuple is empty, and torch then sums everything.)
 #
 # </details>
 #
@@ -474,7 +480,7 @@ def layer_norm_backward(
 # )
 # expected = torch.tensor([[0.2683, -0.3578, -0.0894, 0.1789]])
 # assert torch.allclose(grads[0], expected, atol=1e-3), (
-#     f"for the example above grad_x must be {expected.tolist()}, got {grads[0].tolist()}"
+#     f"for the example above grad_x must be {expected}, got {grads[0].detach()}"
 # )
 #
 # # A weight that is not 1, a large eps and three dimensions, in float64: now every term counts.

@@ -28,7 +28,8 @@
 # and inputs. Passing the visible checks is a good sign, but **it is not the same as passing the
 # hidden tests**. The docstring of each exercise is the full specification. The layers of this
 # notebook differ from one another in small conventions (where `eps` stands, what is cast when), as
-# they do in the world: read each docstring to its end.
+# they do in the world: read each docstring to its end. If you have the course's repository, its
+# README says how to run the hidden tests on this file: they name the mistake.
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.rms_norm`,
 # `torch.nn.RMSNorm`, `layer_norm`, `torch.nn.functional.normalize` and their relatives). In

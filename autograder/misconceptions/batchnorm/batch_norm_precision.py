@@ -38,8 +38,8 @@ def no_upcast(x, weight, bias, running_mean, running_var, training, momentum, ep
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "bn-dtype",
 )
 def result_left_wide(x, weight, bias, running_mean, running_var, training, momentum, eps):

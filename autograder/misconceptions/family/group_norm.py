@@ -226,8 +226,8 @@ def no_upcast(x, num_groups, weight, bias, eps):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "family-dtype",
 )
 def result_left_wide(x, num_groups, weight, bias, eps):
@@ -244,6 +244,11 @@ def result_left_wide(x, num_groups, weight, bias, eps):
 )
 def cast_before_affine(x, num_groups, weight, bias, eps):
     return affine(_by_groups(up(x), num_groups, eps).to(x.dtype), x, weight, bias)
+
+
+@misconception(name="cast-before-affine")
+def cast_before_affine_only(x, num_groups, weight, bias, eps):
+    return _by_groups(up(x), num_groups, eps).to(x.dtype) * along(x, weight) + along(x, bias)
 
 
 @misconception(

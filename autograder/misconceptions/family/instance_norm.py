@@ -160,8 +160,8 @@ def no_upcast(x, weight, bias, eps):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "family-dtype",
 )
 def result_left_wide(x, weight, bias, eps):
@@ -178,6 +178,11 @@ def result_left_wide(x, weight, bias, eps):
 )
 def cast_before_affine(x, weight, bias, eps):
     return affine(right(up(x), _positions(x), eps).to(x.dtype), x, weight, bias)
+
+
+@misconception(name="cast-before-affine")
+def cast_before_affine_only(x, weight, bias, eps):
+    return right(up(x), _positions(x), eps).to(x.dtype) * along(x, weight) + along(x, bias)
 
 
 @misconception(

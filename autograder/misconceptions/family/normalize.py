@@ -140,6 +140,18 @@ def std_of_each_axis(x, dims, eps):
     return ((h - mean) * torch.rsqrt(total / len(axes) + eps)).to(x.dtype)
 
 
+@misconception(
+    name="keepdim-forgotten",
+    message="You dropped the averaged axes of the mean or the variance, so they broadcast along "
+    "the wrong axes; keepdim=True keeps them in place.",
+    link=PAGE + "family-normalize",
+)
+def keepdim_forgotten(x, dims, eps):
+    h = up(x)
+    mean, var = h.mean(dims), h.var(dims, correction=0)
+    return ((h - mean) / torch.sqrt(var + eps)).to(x.dtype)
+
+
 declare_cores("normalize", _with_core)
 
 # -- dtypes ------------------------------------------------------------------------------------
@@ -157,8 +169,8 @@ def no_upcast(x, dims, eps):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "family-dtype",
 )
 def result_left_wide(x, dims, eps):

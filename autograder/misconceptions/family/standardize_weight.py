@@ -145,8 +145,8 @@ def no_upcast(w, eps):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of w.",
+    message="You returned the wider dtype that you computed in; keep the dtype of w in a variable "
+    "before you widen w, and cast the result back to that.",
     link=PAGE + "family-dtype",
 )
 def result_left_wide(w, eps):

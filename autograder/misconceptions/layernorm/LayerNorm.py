@@ -273,8 +273,8 @@ class FirstStatisticsKept(_LayerNorm):
 
 @misconception(
     name="off-in-evaluation",
-    message="You returned the input unchanged in evaluation; layer norm computes the same in "
-    "training and in evaluation.",
+    message="You returned the input as it was in evaluation (running statistics of 0 and 1 do "
+    "that, too); layer norm computes the same in training and in evaluation.",
     link=PAGE + "running-statistics",
 )
 class OffInEvaluation(_LayerNorm):

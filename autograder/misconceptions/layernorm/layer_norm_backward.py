@@ -309,8 +309,8 @@ def not_summed_but_bias(g, w, x, x_hat):
 
 @misconception(
     name="summed-over-features",
-    message="You summed grad_weight and grad_bias over the last axis; keep that one and sum "
-    "over all others.",
+    message="You summed grad_weight and grad_bias over the last axis, too; keep that one and sum "
+    "over all others. If there are none: sum over an empty tuple of axes sums them all.",
     link=PAGE + "weight-gradient",
 )
 @_wrong_sums

@@ -73,8 +73,8 @@ NO_CASTS = [
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "dtype-and-upcast",
 )
 def result_left_in_float32(x, weight, bias, eps):

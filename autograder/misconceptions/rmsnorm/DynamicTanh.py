@@ -258,8 +258,8 @@ class NoUpcast(_DynamicTanh):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the dtype"
-    " of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "rms-dtype",
 )
 class ResultLeftWide(_DynamicTanh):

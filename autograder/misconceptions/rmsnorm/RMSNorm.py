@@ -242,8 +242,8 @@ class RunningStatistics(_RMSNorm):
 
 @misconception(
     name="off-in-evaluation",
-    message="You returned the input unchanged in evaluation; RMSNorm computes the same in training "
-    "and in evaluation.",
+    message="You returned the input as it was in evaluation (running statistics of 0 and 1 do "
+    "that, too); RMSNorm computes the same in training and in evaluation.",
     link=PAGE + "rms-parameters",
 )
 class OffInEvaluation(_RMSNorm):

@@ -322,8 +322,8 @@ def cast_before_factor(x, c, k, eps):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the dtype"
-    " of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "rms-dtype",
 )
 def result_left_wide(x, c, k, eps):

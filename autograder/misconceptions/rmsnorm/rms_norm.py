@@ -362,8 +362,8 @@ def only_the_square_in_float32(x, weight, eps):
 
 @misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the dtype"
-    " of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "rms-dtype",
 )
 def result_left_wide(x, weight, eps):

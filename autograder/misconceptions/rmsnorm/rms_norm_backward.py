@@ -250,7 +250,8 @@ def not_summed(g, w, x, x_hat):
 
 @misconception(
     name="summed-over-features",
-    message="You summed grad_weight over the last axis; keep that one and sum over all others.",
+    message="You summed grad_weight over the last axis, too; keep that one and sum over all "
+    "others. If there are none: sum over an empty tuple of axes sums them all.",
     link=PAGE + "rms-weight-gradient",
 )
 @_wrong_grad_weight

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.compare import expect
+from autograder.compare import ROUNDED_ONCE, expect
 from autograder.suites.batchnorm.inputs import (
     EPS,
     LOOSE,
@@ -249,13 +249,13 @@ def test_half_types_rounded_once(student, rng):
         expect_half(got, want.to(dtype), LOOSE, "the output")
         # One rounding: half a step (eps / 2 of the value), and float32's own error around it.
         half_step = 1.02 * torch.finfo(dtype).eps / 2
-        expect(got.float(), want, rtol=half_step, atol=2e-5, what="the output's last digit")
+        expect(got.float(), want, rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
         # In a module moved to a half type the running statistics are of that type, too.
         running = seasoned(rng, 8, dtype)
         want, _ = after(x.float(), (weight, bias), running, False, 0.1, 1e-5)
         got = student.batch_norm(x, weight, bias, *running, False, 0.1, 1e-5)
         expect_half(got, want.to(dtype), LOOSE, "the output in evaluation")
-        what = "the output's last digit in evaluation"
+        what = f"{ROUNDED_ONCE} in evaluation"
         expect(got.float(), want, rtol=half_step, atol=2e-5, what=what)
 
 

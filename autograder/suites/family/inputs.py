@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import solutions.family.family as reference
-from autograder.compare import expect
+from autograder.compare import ROUNDED_ONCE, expect
 
 MANY = 64  # values that share a variance, from which on LOOSE forgives an unbiased one
 EPS = 1e-3
@@ -121,7 +121,7 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
     expect_half(got, want.to(dtype), LOOSE, "the output")
     # Half a step (eps / 2 of the value), and float32's own error around it.
     half_step = 1.02 * torch.finfo(dtype).eps / 2
-    expect(got.float(), want, rtol=half_step, atol=2e-5, what="the output's last digit")
+    expect(got.float(), want, rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
 
 
 REACHES = "the answer to whether a gradient reaches {}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
+from autograder.compare import ROUNDED_ONCE, expect
 from autograder.suites.layernorm.inputs import (
     EPS,
     LOOSE,
@@ -148,7 +148,7 @@ def test_half_types_rounded_once(student, rng):
         expect_half(got, want.to(dtype), LOOSE, "the output")
         # One rounding: half a step (eps / 2 of the value), and float32's own error around it.
         half_step = 1.02 * torch.finfo(dtype).eps / 2
-        expect(got.float(), want, rtol=half_step, atol=2e-5, what="the output's last digit")
+        expect(got.float(), want, rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
 
 
 @pytest.mark.points(0.25)

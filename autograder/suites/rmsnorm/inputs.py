@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.compare import expect
+from autograder.compare import ROUNDED_ONCE, expect
 
 WIDTH = 64
 EPS = 1e-3
@@ -113,7 +113,7 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
     expect_half(got, want.to(dtype), LOOSE)
     # One rounding: half a step (eps / 2 of the value), and float32's own error around it.
     half_step = 1.02 * torch.finfo(dtype).eps / 2
-    expect(got.float(), want, rtol=half_step, atol=2e-5, what="the output's last digit")
+    expect(got.float(), want, rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
 
 
 REACHES = "the answer to whether a gradient reaches {}"
