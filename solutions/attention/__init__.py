@@ -1,0 +1,1 @@
+"""The assignment `attention`: source of the exercise and the reference solution."""
