@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -263,13 +264,17 @@ def test_a_folder_in_use_and_those_of_others_are_left_alone(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "autograder-notes-mine").mkdir()
     (tmp_path / "autograder-12-link").symlink_to(tmp_path / "autograder-notes-mine")
-    first, lock = ending.own_folder()
-    second, other = ending.own_folder()
-    assert Path(first).is_dir() and Path(second).is_dir()
-    os.close(lock)
-    os.close(ending.own_folder()[1])
-    os.close(other)
-    assert not Path(first).exists() and Path(second).is_dir()
+    gone, held = (tmp_path / f"autograder-{2**22 + i}-left" for i in range(2))  # no such process
+    gone.mkdir()
+    held.mkdir()
+    lock = os.open(held, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    folder, own_lock = ending.own_folder()
+    second, other_lock = ending.own_folder()
+    assert not gone.exists() and held.is_dir()
+    assert Path(folder).is_dir() and Path(second).is_dir()
+    for descriptor in (lock, own_lock, other_lock):
+        os.close(descriptor)
     assert (tmp_path / "autograder-notes-mine").is_dir()
 
 

@@ -73,12 +73,13 @@ def wait_for_end(worker: Worker) -> None:
 def own_folder() -> tuple[str, int]:
     """A new folder for this supervisor, and the descriptor whose lock says that it is in use.
 
-    First removes those of supervisors that were killed before they could. A lock, not the number
-    in the name: the folder for temporary files may be shared with containers that number
+    First removes those of supervisors that were killed before they could. Not by the number in
+    the name alone: the folder for temporary files may be shared with containers that number
     processes of their own.
     """
     for left in Path(tempfile.gettempdir()).glob("autograder-*-*"):
-        if re.fullmatch(r"autograder-\d+-\w+", left.name):
+        named = re.fullmatch(r"autograder-(\d+)-\w+", left.name)
+        if named and not os.path.exists(f"/proc/{named[1]}"):
             with contextlib.suppress(OSError):  # in use, or somebody else's
                 held = _locked(str(left))
                 try:
