@@ -47,13 +47,13 @@ def resumable(
         record = done.get(_key(setting))
         if record is None:
             number += 1
-            bar.show(number - 1, setting)
+            bar.show(number - 1, setting, ended=False)
             record = {"setting": setting, "result": _plain(run(**setting))}
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(record, allow_nan=False) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            bar.show(number, setting)
+            bar.show(number, setting, ended=True)
         yield record
     bar.close()
 
@@ -85,7 +85,7 @@ class _Bar:
     def __init__(self, total: int) -> None:
         self.total, self.start = total, time.monotonic()
 
-    def show(self, done: int, setting: Setting) -> None:
+    def show(self, done: int, setting: Setting, *, ended: bool) -> None:
         words = " ".join(f"{key}={value}" for key, value in setting.items())
         if sys.stderr.isatty():
             spent = time.monotonic() - self.start
@@ -93,7 +93,7 @@ class _Bar:
             filled = 24 * done // max(1, self.total)
             bar = "#" * filled + "." * (24 - filled)
             sys.stderr.write(f"\r\x1b[2K[{bar}] {done}/{self.total}, {left}: {words}"[:160])
-        elif done:
+        elif ended:
             sys.stderr.write(f"{done}/{self.total} {words}\n")
         sys.stderr.flush()
 
