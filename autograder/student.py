@@ -175,6 +175,10 @@ class Module:
     def eval(self) -> None:
         self._perform("mode", training=False)
 
+    def freeze(self) -> None:
+        """Make all parameters not trainable."""
+        self._perform("freeze")
+
     def to(self, dtype: torch.dtype) -> None:
         """Move parameters and buffers to `dtype`."""
         self._perform("to", dtype=dtype)

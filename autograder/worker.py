@@ -99,6 +99,9 @@ class Executor:
     def do_mode(self, handle: int, training: bool) -> None:
         self.objects[handle].train(training)
 
+    def do_freeze(self, handle: int) -> None:
+        self.objects[handle].requires_grad_(False)
+
     def do_to(self, handle: int, dtype: torch.dtype) -> None:
         self.objects[handle].to(dtype)
 

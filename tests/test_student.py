@@ -134,6 +134,8 @@ def test_a_module_may_be_an_argument_and_is_the_same_object_each_time(student):
     assert torch.equal(both(X), (X * torch.tensor([1.0, -2.0])) @ weight.t())
     y, vjp = both.vjp(X)
     assert list(vjp(torch.ones_like(y))[1]) == ["first.weight", "second.weight"]
+    linear.freeze()
+    assert linear.parameters() == [] and both.parameters() == ["first.weight"]
     assert scale.state()["count"] == 2 and student.nn.Sequential(scale, linear)(X).shape == (2, 3)
 
 

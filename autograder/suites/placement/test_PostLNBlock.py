@@ -1,0 +1,123 @@
+"""Hidden tests of the module `PostLNBlock(d_model, n_heads, d_ff)`, simplest first."""
+
+# HIDDEN-SUITE-7f3a
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from autograder.compare import expect
+from autograder.suites.placement import inputs
+from autograder.suites.placement.inputs import (
+    EXACT,
+    FF,
+    HEADS,
+    LOOSE,
+    WIDTH,
+    close,
+    normal,
+    tokens,
+    zeroed,
+)
+from solutions.placement.placement import PostLNBlock
+
+SIZES = (WIDTH, HEADS, FF)
+
+
+def _state(rng, *sizes):
+    return inputs.random_state(rng, inputs.fresh_state(PostLNBlock, *(sizes or SIZES)))
+
+
+def _check(student, state, x, sizes=SIZES, what="the output", part=LOOSE):
+    want = inputs.run(PostLNBlock, sizes, state, x)
+    m = inputs.loaded(student.PostLNBlock, sizes, state)
+    expect(m(x), want, **close(want, part), what=what)
+
+
+@pytest.mark.points(0.5)
+def test_parts(student, rng):
+    """The five parts have the right names and sizes, and all of them are used"""
+    m = student.PostLNBlock(*SIZES)
+    inputs.expect_parts(m, inputs.fresh_state(PostLNBlock, *SIZES), tokens(rng, 2, 5, WIDTH))
+
+
+@pytest.mark.points(1)
+def test_silent_sublayers(student, rng):
+    """When both sublayers write constants, two norms are left, each after its addition"""
+    silent = zeroed(_state(rng), "attention.out_proj.weight", "linear2.weight")
+    x = tokens(rng, 2, 5, WIDTH)
+    _check(student, silent, x)
+    _check(student, zeroed(silent, "attention.out_proj", "linear2"), x)
+
+
+@pytest.mark.points(1)
+def test_attention_half(student, rng):
+    """x is added to what attention computes, and norm1 normalizes the sum"""
+    state = zeroed(_state(rng), "linear2")
+    for length in (6, 1):
+        _check(student, state, tokens(rng, 2, length, WIDTH))
+
+
+@pytest.mark.points(1)
+def test_feed_forward_half(student, rng):
+    """The feed-forward net reads the result of norm1, which is added to what it computes"""
+    state = zeroed(_state(rng), "attention.out_proj")
+    for length in (6, 1):
+        _check(student, state, tokens(rng, 2, length, WIDTH))
+
+
+@pytest.mark.points(0.75)
+def test_whole_block(student, rng):
+    """The whole block agrees with the formula, for other sizes too"""
+    for sizes, shape in (((12, 3, 20), (3, 5)), ((8, 1, 8), (1, 4)), ((6, 6, 30), (2, 7))):
+        _check(student, _state(rng, *sizes), tokens(rng, *shape, sizes[0]), sizes)
+
+
+@pytest.mark.points(0.25)
+def test_a_stack(student, rng):
+    """In a stack the stream keeps its size, however large its input is"""
+    states = [_state(rng) | {"norm2.weight": torch.ones(WIDTH).double()} for _ in range(6)]
+    x = 50 * tokens(rng, 2, 5, WIDTH)
+    want = [x]
+    for state in states:
+        want.append(inputs.run(PostLNBlock, SIZES, state, want[-1]))
+    sizes = torch.stack([t.square().mean() for t in want[1:]])
+    got = [x]
+    for state in states:
+        y = inputs.loaded(student.PostLNBlock, SIZES, state)(got[-1])
+        expect(y, torch.zeros_like(x), rtol=0, atol=1e9, what="the stream after a block")
+        got.append(y)
+    measured = torch.stack([t.square().mean() for t in got[1:]])
+    expect(measured, sizes, **close(sizes), what="the mean square of the stream after each block")
+
+
+@pytest.mark.points(0.25)
+def test_gradients(student, rng):
+    """Gradients reach x and all parts, and are right"""
+    state, x = _state(rng), tokens(rng, 2, 4, WIDTH)
+    g = normal(rng, *x.shape)
+    want = inputs.run(PostLNBlock, SIZES, state, x)
+    dx, exact = inputs.gradients(PostLNBlock, SIZES, state, x, g)
+    m = inputs.loaded(student.PostLNBlock, SIZES, state)
+    inputs.expect_gradients(m, x, g, dx, exact, want)
+
+
+@pytest.mark.points(0.25)
+def test_precision_and_inputs(student, rng):
+    """Small numbers, strided inputs and float32 work, and x is not modified"""
+    state = _state(rng)
+    m = inputs.loaded(student.PostLNBlock, SIZES, state)
+    small = zeroed(state, "attention.out_proj")
+    _check(
+        student, small, 3e-3 * normal(rng, 2, 4, WIDTH), what="the output for a small x", part=EXACT
+    )
+    x = tokens(rng, 2, WIDTH, 10).transpose(1, 2)[:, ::2]
+    before, want = x.clone(), inputs.run(PostLNBlock, SIZES, state, x)
+    expect(m(x), want, **close(want, EXACT), what="the output for a strided x")
+    expect(student.inputs(), [before], rtol=0, atol=0, what="the inputs after the call")
+    m.eval()
+    expect(m(x), want, **close(want), what="the output in evaluation")
+    m.to(torch.float32)
+    single = x.float()
+    expect(m(single), want.float(), **close(want, 1e-4), what="the output in float32")

@@ -1,0 +1,1 @@
+"""The assignment `placement`: source of the exercise and the reference solution."""
