@@ -192,6 +192,19 @@ def test_the_chapter_shows_the_stubs_of_the_released_notebook(chapter, name):
     assert shown == [stub.strip() for stub in stubs]
 
 
+def test_the_table_of_exercises_agrees_with_the_released_notebook(name):
+    row = re.compile(r"^\| `(\w+)` \| (\d+), (\w+), (\d+) min \| .*\(#", re.MULTILINE)
+    told = {
+        exercise: f"{points} points, {difficulty}, about {minutes} minutes"
+        for exercise, points, difficulty, minutes in row.findall(source(name))
+    }
+    efforts = {
+        exercise: exercise_stub.read_stub(ROOT / f"exercises/{folder}/{folder}.ipynb", exercise)[1]
+        for folder, exercise in STUB.findall(source(name))
+    }
+    assert told == efforts
+
+
 def test_every_exercise_of_an_assignment_is_shown_in_one_chapter():
     shown = [stub for name in CHAPTERS for stub in STUB.findall(source(name))]
     assert len(shown) == len(set(shown))
