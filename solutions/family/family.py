@@ -428,7 +428,7 @@ def group_norm(x: Tensor, num_groups: int, weight: Tensor, bias: Tensor, eps: fl
 # except Exception as error:
 #     raise AssertionError(
 #         "4 groups of 6 channels: raise a ValueError yourself, before anything else; "
-#         f"here it was a {type(error).__name__}"
+#         f"here it raised {type(error).__name__}"
 #     ) from error
 # else:
 #     raise AssertionError("4 groups of 6 channels do not exist: raise a ValueError")

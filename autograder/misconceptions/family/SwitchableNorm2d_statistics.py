@@ -353,9 +353,20 @@ class NoUpcast(Switchable):
 
 
 @misconception(
+    name="shares-in-half",
+    message="You took the softmax of mean_weight and var_weight in their half type; widen them to "
+    "float32 first, like everything else.",
+    link=PAGE + "family-dtype",
+)
+class SharesInHalf(Switchable):
+    def shares(self, h):
+        return [w.softmax(0).to(h.dtype) for w in (self.mean_weight, self.var_weight)]
+
+
+@misconception(
     name="result-left-wide",
-    message="You returned the wider dtype that you computed in; cast the result back to the "
-    "dtype of x.",
+    message="You returned the wider dtype that you computed in; keep the dtype of x in a variable "
+    "before you widen x, and cast the result back to that.",
     link=PAGE + "family-dtype",
 )
 class LeftWide(Switchable):
