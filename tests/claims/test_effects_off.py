@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from . import (
+    test_attention,
     test_batchnorm,
     test_family,
     test_layernorm,
@@ -122,3 +123,32 @@ def test_c053_fails_without_seeing_the_mean(monkeypatch):
 def test_n14_fails_without_centred_writers(monkeypatch):
     monkeypatch.setattr(test_rmsnorm.experiments, "centre_what_is_written", untouched)
     notices(test_rmsnorm.test_n14_centring_the_writers_turns_layer_norm_into_rmsnorm)
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+def test_c173_fails_with_a_mask_that_does_nothing(monkeypatch):
+    attention = test_attention.reference.attention
+    monkeypatch.setattr(
+        test_attention.reference, "attention", lambda q, k, v, mask=None: attention(q, k, v)
+    )
+    notices(
+        test_attention.test_c173_without_a_mask_real_words_change_and_padded_ones_are_never_zeros
+    )
+
+
+def test_c172_fails_without_blocks(monkeypatch):
+    attend = F.scaled_dot_product_attention
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda q, k, v, attn_mask=None: attend(q, k, v)
+    )
+    notices(test_attention.test_c172_packed_sentences_need_no_padding)
+
+
+def test_c173_fails_when_both_readers_use_the_mask(monkeypatch):
+    reader = test_attention.experiments.Reader
+    monkeypatch.setattr(test_attention.experiments, "Reader", lambda masked: reader(True))
+    test_attention.experiments.train.cache_clear()
+    notices(test_attention.test_c173_a_reader_trained_without_the_mask_is_much_worse)
+    test_attention.experiments.train.cache_clear()
