@@ -105,7 +105,8 @@ class Child:
             with recording(judging=True):
                 test.run(student, self.unit.seed)
         except Mismatch as mismatch:
-            known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got)
+            told = self.told(test.exercise)
+            known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got, told)
             if known is None:
                 return Outcome(Verdict.WRONG, mismatch.message)
             return Outcome(Verdict.WRONG, known.message, known.name, known.link)
@@ -121,6 +122,13 @@ class Child:
             self.tell(trouble=traceback.format_exc(limit=-3))
             return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
         return Outcome(Verdict.PASS)
+
+    def told(self, exercise: str) -> list[str]:
+        """The mistakes named so far in an exercise, also before a worker was lost."""
+        new = [record["outcome"] for record in self.records if "outcome" in record]
+        pairs = zip(self.suite.tests, [*self.unit.outcomes, *new], strict=False)
+        named = [o["misconception"] for test, o in pairs if test.exercise == exercise]
+        return [name for name in named if name]
 
     def explain(self, error: LearnerError) -> Outcome:
         """The outcome of an error. A place that is not in the notebook is not repeated."""

@@ -156,6 +156,10 @@ class Module:
         """Names of the trainable parameters."""
         return self._perform("parameters")
 
+    def recorded(self) -> Any:
+        """Names of the buffers whose updates autograd has recorded."""
+        return self._perform("recorded")
+
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """`load_state_dict(state)`, strict. Raises Mismatch when the names or shapes differ."""
         try:

@@ -9,7 +9,7 @@ import io
 import os
 import tomllib
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -114,12 +114,18 @@ class Suite:
                     f"the reference fails {test.exercise}/{test.name}: {type(error).__name__}"
                 ) from error
 
-    def recognise(self, test: HiddenTest, seed: int, index: int, got: Any) -> Any | None:
-        """The misconception whose output at `expect` number `index` of `test` is `got`, if any."""
+    def recognise(
+        self, test: HiddenTest, seed: int, index: int, got: Any, told: Collection[str] = ()
+    ) -> Any | None:
+        """The misconception whose output at `expect` number `index` of `test` is `got`, if any.
+
+        Where several match, one that the learner has been `told` of in this exercise explains it
+        best: one mistake has one name. Otherwise the one declared first.
+        """
         if index < 0:
             return None  # nothing was compared
         right, *wrong = self.replays(test, seed)
-        for known, values in wrong:
+        for known, values in sorted(wrong, key=lambda pair: _news(pair[0], told)):
             if index >= len(values) or not same(got, values[index]):
                 continue
             # A mistake that does not show on this input explains nothing here.
@@ -147,6 +153,14 @@ class Suite:
         with recording(judging=False) as values, contextlib.suppress(Exception):
             test.run(student, seed)
         return values
+
+
+def _news(known: Any, told: Collection[str]) -> int:
+    """How new a misconception is to a learner who has been told the names `told`."""
+    parts = {part for name in told for part in name.split("+")}
+    if known.name in told:
+        return 0
+    return 1 if parts.issuperset(known.parts) else 2
 
 
 def names() -> list[str]:

@@ -93,6 +93,10 @@ class Executor:
     def do_parameters(self, handle: int) -> list[str]:
         return [n for n, p in self.objects[handle].named_parameters() if p.requires_grad]
 
+    def do_recorded(self, handle: int) -> list[str]:
+        """Buffers that hold on to a graph: it grows from batch to batch."""
+        return [n for n, b in self.objects[handle].named_buffers() if b.requires_grad]
+
     def do_load(self, handle: int, state: dict[str, torch.Tensor]) -> None:
         self.objects[handle].load_state_dict(state)
 

@@ -1,7 +1,9 @@
-"""Seconds that the hidden tests take by themselves: `python -m bench.suite_time ASSIGNMENT`.
+"""Seconds that the hidden tests take by themselves, for one right submission.
 
-In a process of its own, so that the benchmark's does not hold torch. Prints wall and CPU seconds of
-one pass over all tests on the reference, as JSON.
+    python -m bench.suite_time                 a table of all assignments
+    python -m bench.suite_time layernorm       wall and CPU seconds of one, as JSON
+
+Of one pass over all tests on the reference, in a process of its own: the caller need not hold torch.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import sys
 import time
 
 
-def main(assignment: str) -> int:
+def seconds(assignment: str) -> tuple[float, float, int]:
+    """Wall and CPU seconds of one pass (medians of ten), and the number of tests."""
     import torch
 
     from autograder.engine import DEFAULT_SEED
@@ -29,9 +32,22 @@ def main(assignment: str) -> int:
         wall.append(time.perf_counter() - started)
         cpu.append(time.process_time() - used)
     # The first two warm caches up.
-    print(json.dumps({"wall": statistics.median(wall[2:]), "cpu": statistics.median(cpu[2:])}))
+    return statistics.median(wall[2:]), statistics.median(cpu[2:]), len(suite.tests)
+
+
+def main(argv: list[str]) -> int:
+    if argv:
+        wall, cpu, _ = seconds(argv[0])
+        print(json.dumps({"wall": wall, "cpu": cpu}))
+        return 0
+    from autograder.suite import names
+
+    print(f"{'assignment':16}{'tests':>6}{'CPU s':>8}{'wall s':>8}")
+    for assignment in names():
+        wall, cpu, tests = seconds(assignment)
+        print(f"{assignment:16}{tests:6}{cpu:8.3f}{wall:8.3f}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -1,48 +1,53 @@
 """Mistakes made by machine: change one thing in a reference solution, see if its suite notices.
 
-    python tests/mutants.py layernorm
+    python -m tests.mutants family                  one assignment; without a name, all of them
+    python -m tests.mutants family --each           also each mutant with the tests that kill it
+    python -m tests.mutants family --only group_norm
 
-prints each mutant with the tests that kill it, and the survivors. A survivor is either a property
-that no test looks at, or a change that makes no difference worth a point: then it is explained in
-`tests/expectations/`.
+prints for each exercise how many mutants there are, how many its hidden tests kill and which
+survive, with line and reason. A survivor is either a property that no test looks at (a gap: add a
+test), or a change that makes no difference worth a point: then `tests/expectations/` says why.
+The exit code is 1 if there is a gap, or a reason for a mutant that is killed or does not exist.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import copy
 import importlib
 import sys
-from collections.abc import Iterator
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from in_process import grade, load  # noqa: E402
+from in_process import load, outcomes  # noqa: E402
+from mutation_operators import bound_before, changes, code  # noqa: E402
 
-
-def explained(assignment: str) -> dict[tuple[str, str], str]:
-    """Survivors that a test could not or should not tell from the reference, and why."""
-    return importlib.import_module(f"expectations.{assignment}").EXPLAINED
-
-
-OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-NAMES = {
-    "mean": ["sum", "amax"], "sum": ["mean", "prod"], "square": ["abs", "exp"],
-    "rsqrt": ["sqrt", "reciprocal"], "sqrt": ["rsqrt"], "ones": ["zeros"], "zeros": ["ones"],
-    "float": ["double", "half"], "float16": ["float32"], "bfloat16": ["float32"],
-}  # fmt: skip
+from autograder import suite as suites  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Mutant:
     exercise: str
     line: int  # in the file of the solution
-    change: str
+    change: str  # "before -> after", and " [2]" when the same text was changed so before
     tree: ast.Module
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What `EXPLAINED` knows it by: it outlives a line added further up."""
+        return self.exercise, self.change
+
+
+def explained(assignment: str) -> dict[tuple[str, str], str]:
+    """Survivors that a test could not or should not tell from the reference, and why."""
+    return importlib.import_module(f"expectations.{assignment}").EXPLAINED
 
 
 def mutants(assignment: str) -> Iterator[Mutant]:
@@ -51,126 +56,145 @@ def mutants(assignment: str) -> Iterator[Mutant]:
     module = ast.parse(path.read_text(encoding="utf-8"))
     for name in load(assignment).exercises:
         index = next(i for i, n in enumerate(module.body) if getattr(n, "name", None) == name)
-        for number, node in enumerate(_code(module.body[index])):
-            for variant in range(8):
-                tree = copy.deepcopy(module)
-                target = list(_code(tree.body[index]))[number]
-                change = _mutate(target, variant)
-                if change is None:
-                    break
-                yield Mutant(
-                    name, getattr(node, "lineno", 0), change, ast.fix_missing_locations(tree)
-                )
+        yield from _mutants(module, index)
 
 
-def _code(definition: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a definition that run: no annotations, no docstrings."""
-    for node in ast.iter_child_nodes(definition):
-        hints = (getattr(definition, "returns", None), getattr(definition, "annotation", None))
-        if node not in hints and not (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        ):
-            yield node
-            yield from _code(node)
+def _mutants(module: ast.Module, index: int) -> Iterator[Mutant]:
+    definition = module.body[index]
+    again = bound_before(definition)
+    seen: Counter[str] = Counter()
+    for number, node in enumerate(code(definition)):
+        before = ast.unparse(_shown(definition, node))
+        for variant in range(len(list(changes(node, number in again)))):
+            tree = ast.Module([*module.body], module.type_ignores)
+            tree.body[index] = copy.deepcopy(definition)
+            target = list(code(tree.body[index]))[number]
+            shown = _shown(tree.body[index], target)
+            list(changes(target, number in again))[variant]()
+            ast.fix_missing_locations(tree)
+            after = ast.unparse(shown)
+            if after == before:
+                continue  # two equal arguments changed places
+            change = f"{_short(before)} -> {_short(after)}"
+            seen[change] += 1
+            if seen[change] > 1:
+                change += f" [{seen[change]}]"
+            yield Mutant(definition.name, getattr(node, "lineno", definition.lineno), change, tree)
 
 
-def _mutate(node: ast.AST, variant: int) -> str | None:
-    """Change `node` in place in its way number `variant`; None when it has no such way."""
-    before = ast.unparse(node)
-    ways = list(_ways(node))
-    if variant >= len(ways):
-        return None
-    ways[variant]()
-    return f"{_short(before)} -> {_short(ast.unparse(node))}"
-
-
-def _ways(node: ast.AST) -> Iterator[Any]:
-    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        yield lambda: setattr(node, "op", OPERATORS[type(node.op)]())
-        yield lambda: _become(node, node.left)
-        yield lambda: _become(node, node.right)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield lambda: _become(node, ast.Constant(0))
-    elif isinstance(node, ast.Constant) and type(node.value) is int:
-        yield lambda: setattr(node, "value", node.value + 1)
-    elif isinstance(node, ast.Constant) and type(node.value) is float:
-        yield lambda: setattr(node, "value", node.value * 10)
-        yield lambda: setattr(node, "value", 0.0)
-    elif isinstance(node, ast.Constant) and type(node.value) is bool:
-        yield lambda: setattr(node, "value", not node.value)
-    elif isinstance(node, ast.Attribute) and node.attr in NAMES:
-        for name in NAMES[node.attr]:
-            yield lambda name=name: setattr(node, "attr", name)
-    elif isinstance(node, ast.Name) and node.id == "eps" and isinstance(node.ctx, ast.Load):
-        yield lambda: _become(node, ast.Constant(1e-5))
-        yield lambda: _become(node, ast.Constant(0.0))
-        yield lambda: _become(
-            node, ast.BinOp(ast.Name("eps", ast.Load()), ast.Mult(), ast.Constant(2))
-        )
-    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
-        yield lambda: node.ops.__setitem__(0, ast.NotIn())
-    elif isinstance(node, ast.If):
-        yield lambda: setattr(node, "test", ast.Constant(False))
-        yield lambda: setattr(node, "test", ast.Constant(True))
-    elif isinstance(node, ast.Call):
-        yield from _calls(node)
-    elif isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load):
-        for i in range(len(node.elts) - 1):
-            yield lambda i=i: node.elts.__setitem__(slice(i, i + 2), node.elts[i : i + 2][::-1])
-
-
-def _calls(node: ast.Call) -> Iterator[Any]:
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "float", "square"):
-        inner = node.func.value
-        yield lambda: _become(node, inner)
-    for i in range(len(node.args) - 1):
-        yield lambda i=i: node.args.__setitem__(slice(i, i + 2), node.args[i : i + 2][::-1])
-    for i in range(len(node.keywords)):
-        yield lambda i=i: node.keywords.pop(i)
-
-
-def _become(node: ast.AST, other: ast.AST) -> None:
-    """Turn `node` into `other` where it stands."""
-    fields = dict(vars(other))
-    node.__class__ = other.__class__
-    vars(node).clear()
-    vars(node).update(fields)
+def _shown(definition: ast.AST, node: ast.AST) -> ast.AST:
+    """What is printed of a change of `node`: of a single name or number also what is around it."""
+    if not isinstance(node, (ast.Name, ast.Constant)):
+        return node
+    around = next(p for p in ast.walk(definition) if node in ast.iter_child_nodes(p))
+    return around if isinstance(around, (ast.expr, ast.keyword)) else node
 
 
 def _short(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
-def killers(assignment: str, mutant: Mutant) -> list[str]:
+def killers(assignment: str, mutant: Mutant) -> Iterator[str]:
     """The tests that do not pass the mutant; one entry "definition" if it cannot be defined."""
     reference = importlib.import_module(f"solutions.{assignment}.{assignment}")
     namespace = {"__name__": reference.__name__}
-    try:
-        exec(compile(mutant.tree, "<mutant>", "exec"), namespace)
-    except Exception:
-        return ["definition"]
-    results = grade(assignment, {mutant.exercise: namespace[mutant.exercise]}, recognise=False)
-    return [r.test for r in results if r.verdict != "pass"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a mutant may do what torch warns of
+        try:
+            exec(compile(mutant.tree, "<mutant>", "exec"), namespace)
+        except Exception:
+            yield "definition"
+            return
+        graded = {mutant.exercise: namespace[mutant.exercise]}
+        for result in outcomes(assignment, graded, recognise=False):
+            if result.verdict != "pass":
+                yield result.test
 
 
-def main(assignment: str) -> int:
-    found = list(mutants(assignment))
+def survives(assignment: str, mutant: Mutant) -> bool:
+    return next(killers(assignment, mutant), None) is None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The mutants of one assignment, or of one exercise of it."""
+
+    found: list[Mutant]
+    survivors: list[Mutant]
+    reasons: dict[tuple[str, str], str]
+
+    @property
+    def gaps(self) -> list[Mutant]:
+        return [m for m in self.survivors if m.key not in self.reasons]
+
+    @property
+    def outdated(self) -> list[tuple[str, str]]:
+        """Reasons for mutants that are killed or do not exist."""
+        return sorted(set(self.reasons) - {m.key for m in self.survivors})
+
+    def of(self, exercise: str) -> Tally:
+        return Tally(*(
+            [m for m in some if m.exercise == exercise] for some in (self.found, self.survivors)
+        ), self.reasons)  # fmt: skip
+
+    def row(self, name: str) -> str:
+        total, left, gaps = len(self.found), len(self.survivors), len(self.gaps)
+        real = total - (left - gaps)  # the equivalent ones left out
+        return (
+            f"{name:24}{total:8}{total - left:8}{100 * (total - left) / total:8.1f} %"
+            f"{left - gaps:12}{gaps:6}{100 * (real - gaps) / real:8.1f} %"
+        )
+
+
+HEAD = (
+    f"{'':24}{'mutants':>8}{'killed':>8}{'of all':>10}{'equivalent':>12}{'gaps':>6}{'of rest':>10}"
+)
+
+
+def tally(assignment: str, only: str | None = None, each: bool = False) -> Tally:
+    """Run the hidden suite of `assignment` on its mutants (those of the exercise `only`)."""
+    found = [m for m in mutants(assignment) if only in (None, m.exercise)]
     survivors = []
     for mutant in found:
-        killed_by = killers(assignment, mutant)
-        if not killed_by:
+        if each:
+            killed_by = list(killers(assignment, mutant))
+            names = ", ".join(k.removeprefix("test_") for k in killed_by[:3])
+            place = f"{mutant.exercise}:{mutant.line}"
+            print(f"  {place}: {mutant.change}: {names or 'SURVIVES'}", flush=True)
+        if not killed_by if each else survives(assignment, mutant):
             survivors.append(mutant)
-        names = ", ".join(k.removeprefix("test_") for k in killed_by[:3])
-        print(
-            f"{mutant.exercise}:{mutant.line}: {mutant.change}: {names or 'SURVIVES'}", flush=True
-        )
-    print(f"{len(found) - len(survivors)} of {len(found)} mutants killed")
-    for mutant in survivors:
-        reason = explained(assignment).get((mutant.exercise, mutant.change), "no test looks here")
+    reasons = {k: v for k, v in explained(assignment).items() if only in (None, k[0])}
+    return Tally(found, survivors, reasons)
+
+
+def report(assignment: str, counted: Tally) -> None:
+    print(f"\n{HEAD}")
+    for exercise in load(assignment).exercises:
+        if counted.of(exercise).found:
+            print(counted.of(exercise).row(exercise))
+    print(counted.row(f"= {assignment}"))
+    for mutant in counted.survivors:
+        reason = counted.reasons.get(mutant.key, "GAP: no test looks here")
         print(f"  survives: {mutant.exercise}:{mutant.line}: {mutant.change}: {reason}")
-    return 0
+    for exercise, change in counted.outdated:
+        print(f"  outdated reason: {exercise}: {change}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("assignment", nargs="*", choices=[*suites.names(), []])
+    parser.add_argument("--only", metavar="EXERCISE", help="only mutants of this exercise")
+    parser.add_argument("--each", action="store_true", help="print each mutant and who kills it")
+    options = parser.parse_args(argv)
+    right = True
+    for assignment in options.assignment or suites.names():
+        counted = tally(assignment, options.only, options.each)
+        report(assignment, counted)
+        right &= not counted.gaps and not counted.outdated
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "layernorm"))
+    sys.exit(main())

@@ -3,7 +3,6 @@
 # Survivors that a test could not or should not tell from the reference, and why.
 _WIDER = "computing wider than asked is right too"
 _ORDER = "the order in a membership test, or of axes that are averaged over, does not matter"
-_SAME = "two equal arguments changed places"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
 EXPLAINED = {
     **{(name, _TUPLE): _ORDER for name in ("normalize", "instance_norm", "group_norm")},
@@ -11,40 +10,11 @@ EXPLAINED = {
     ("group_norm", "x.float -> x.double"): _WIDER,
     ("SwitchableNorm2d", _TUPLE): _ORDER,
     ("SwitchableNorm2d", "x.float -> x.double"): _WIDER,
-    ("SwitchableNorm2d", "([], []) -> ([], [])"): _SAME,
     ("SwitchableNorm2d", "(2, 3) -> (3, 2)"): _ORDER,
     ("SwitchableNorm2d", "(1, 2, 3) -> (2, 1, 3)"): _ORDER,
     ("SwitchableNorm2d", "(1, 2, 3) -> (1, 3, 2)"): _ORDER,
     ("SwitchableNorm2d", "(0, 2, 3) -> (2, 0, 3)"): _ORDER,
     ("SwitchableNorm2d", "(0, 2, 3) -> (0, 3, 2)"): _ORDER,
-    **{
-        ("SwitchableNorm2d", f"{view} -> {view}"): _SAME
-        for view in (
-            f"self.{name}.view(-1, 1, 1)"
-            for name in ("running_mean", "running_var", "weight", "bias")
-        )
-    },
-}
-
-# Where a test looks at too little to tell two mistakes apart, the one declared first is named.
-# (mistake, what some later test calls it instead)
-ALIKE = {
-    ("first-axis-only", "dims-ignored"),  # where dims starts or ends with the axis always taken
-    ("all-other-axes", "dims-ignored"),  # in a table with two axes
-    ("negative-axes-ignored", "dims-ignored"),
-    ("negative-axes-ignored", "all-other-axes"),
-    ("statistics-over-everything", "statistics-over-channels"),  # the same for a single image
-    ("two-axes-of-positions", "statistics-over-channels"),  # the same for (N, C, L)
-    ("batch-cut-into-groups", "statistics-over-all-channels"),  # as many samples as groups
-    ("batch-cut-into-groups", "statistics-over-the-batch"),
-    ("statistics-over-all-channels", "group-size-taken-for-number"),  # groups of one channel
-    ("statistics-over-the-groups", "group-size-taken-for-number"),
-    ("statistics-per-channel", "group-size-taken-for-number"),  # one group
-    ("statistics-over-the-groups", "groups-with-a-stride"),  # as many groups as channels in each
-    ("input-channels-standardized", "statistics-over-outputs"),  # the same for a linear layer
-    ("eps-forgotten", "eps-hard-coded"),  # both small beside a large variance
-    ("not-a-softmax", "no-softmax"),
-    ("axes-of-instance-statistics", "order-of-the-norms"),  # with all weight on one norm
 }
 
 # exercise: {mistake: (text of the solution, text that replaces it, part of the message)}

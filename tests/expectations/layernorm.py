@@ -3,7 +3,6 @@
 # Survivors that a test could not or should not tell from the reference, and why.
 _PROMOTED = "torch widens it in the next operation anyway"
 _WIDER = "computing wider than asked is right too"
-_ROUNDED = "what it loses is less than the result's own rounding to bfloat16"
 _ORDER = "the order in a membership test does not matter"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
 EXPLAINED = {
@@ -18,16 +17,6 @@ EXPLAINED = {
     ("layer_norm_backward", "grad_out.float -> grad_out.double"): _WIDER,
     ("layer_norm_backward", "x.float -> x.double"): _WIDER,
     ("layer_norm_backward", "weight.float -> weight.double"): _WIDER,
-    ("layer_norm_backward", "weight.float -> weight.half"): _ROUNDED,
-}
-
-# Where a test looks at too little to tell two mistakes apart, the one declared first is named.
-# (mistake, what some later test calls it instead)
-ALIKE = {
-    ("running-statistics", "statistics-over-batch"),  # the output in training is that
-    ("initial-values", "weight-and-bias-swapped"),  # zeros and ones: the same output
-    ("parameters-not-trainable", "parameters-detached"),  # no gradient either way
-    ("weight-and-bias-gradients-swapped", "grad-weight-without-x-hat"),  # both sum grad_out
 }
 
 # exercise: {mistake: (text of the solution, text that replaces it, part of the message)}

@@ -197,6 +197,18 @@ class RunningVarBiased(Switchable):
 
 
 @misconception(
+    name="update-recorded",
+    message="You left the update of the running statistics in the graph, so that memory grows from "
+    "batch to batch; put it under torch.no_grad().",
+    link=PAGE + "family-running",
+)
+class UpdateRecorded(Switchable):
+    def observe(self, h, mean, var):
+        n = h.numel() // h.shape[1]
+        self.follow(mean.flatten(), var.flatten() * n / (n - 1))
+
+
+@misconception(
     name="mixed-statistics-remembered",
     message="You put mixed statistics into the buffers; they follow the plain mean and variance of "
     "the batch.",

@@ -196,6 +196,25 @@ def covariance_not_divided(h, eps):
 
 
 @misconception(
+    name="one-pass-covariance",
+    message="You took the covariance as E[x xᵀ] minus the square of the mean; far from the origin "
+    "the two nearly cancel and their digits are lost. Subtract the mean first.",
+    link=PAGE + "why-one-pass-variance",
+)
+@_by
+def one_pass_covariance(h, eps):
+    mean = h.mean(0)
+    return zca(h.T @ h / len(h) - torch.outer(mean, mean), eps)
+
+
+@misconception(name="one-pass-covariance")
+@_by
+def covariance_with_x(h, eps):
+    """Right on paper: the deviations add up to 0, in float32 only nearly so."""
+    return zca((h - h.mean(0)).T @ h / len(h), eps)
+
+
+@misconception(
     name="covariance-uncentered",
     message="You computed the covariance of x before its mean was subtracted; subtract the mean "
     "first.",

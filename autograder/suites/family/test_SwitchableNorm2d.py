@@ -139,7 +139,7 @@ def test_weight_and_bias(student, rng):
         _check(m, images(rng, *shape), state, part=0.03)
 
 
-@pytest.mark.points(0.75)
+@pytest.mark.points(0.5)
 def test_running_statistics(student, rng):
     """In training the buffers follow the batch's own mean and variance, not the mixed ones"""
     m, state = student.SwitchableNorm2d(C), _seasoned(rng)
@@ -147,6 +147,21 @@ def test_running_statistics(student, rng):
     for n in (3, 4):
         state = _check(m, images(rng, n, C, 8, 9), state, part=0.03, what="the output in training")
         _expect_state(m, state, LOOSE, "after a batch")
+
+
+@pytest.mark.points(0.25)
+def test_update_is_not_recorded(student, rng):
+    """Autograd does not record the update of the buffers"""
+    m, x = student.SwitchableNorm2d(C), images(rng, 3, C, 8, 9)
+    want, after = _after(x, _fresh())
+    y, _ = m.vjp(x)  # x asks for gradients, and so does all that is computed from it
+    expect(y, want, **share(want, LOOSE))
+    # Whether the update is the right one is asked elsewhere; here it only has to be there.
+    state = m.state()
+    expect(state, after, rtol=0, atol=1e9, what="the state_dict after a batch")
+    moved = [name for name in BUFFERS if not torch.equal(state[name], _fresh()[name])]
+    expect(moved, [*BUFFERS], what="the list of buffers that a batch in training changes")
+    expect(text_list(m.recorded()), [], what="the list of buffers that autograd has recorded")
 
 
 @pytest.mark.points(0.25)

@@ -137,6 +137,14 @@ def test_dtypes(student, rng):
         x = rows(rng, 4, WIDTH, dtype=dtype)
         want = _want(x.float(), half)
         expect_rounded_once(m(x), want, dtype)
+    # The same product alpha * x, but an x that does not fit into float16.
+    m.to(torch.bfloat16)
+    half = {name: t.bfloat16() for name, t in state.items()}
+    half["alpha"] = 2**-17 * half["alpha"]
+    m.load(half)
+    x = 2**17 * rows(rng, 4, WIDTH, dtype=torch.bfloat16)
+    want = _want(x.float(), half)
+    expect_rounded_once(m(x), want, torch.bfloat16)
     m.to(torch.float64)
     m.load({name: t.double() for name, t in state.items()})
     x = rows(rng, 4, WIDTH, dtype=torch.float64)
