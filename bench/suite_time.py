@@ -3,7 +3,7 @@
     python -m bench.suite_time                 a table of all assignments
     python -m bench.suite_time layernorm       wall and CPU seconds of one, as JSON
 
-Of one pass over all tests on the reference, in a process of its own: the caller need not hold torch.
+One pass over all tests on the reference, in a process of its own: the caller need not hold torch.
 """
 
 from __future__ import annotations

@@ -38,6 +38,12 @@ KEPT = {"dim", "numel", "size", "item", "range", "ones", "zeros", "randn", "full
         "Linear"}  # fmt: skip
 
 
+COUNTS = {"dim", "len", "numel", "size", "int"}
+RESULTS = ["None", "(RESULT,)", "-RESULT", "RESULT * 1.01", "RESULT + 0.01", "RESULT.double()",
+           "RESULT.detach()", "RESULT.bfloat16().to(RESULT.dtype)", "RESULT.unsqueeze(0)",
+           "RESULT.flip(0)", "RESULT.flip(-1)", "RESULT.clamp(-2, 2)"]  # fmt: skip
+
+
 def code(definition: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a definition that run: no annotations, no docstrings."""
     for node in ast.iter_child_nodes(definition):
@@ -103,6 +109,7 @@ def _both(node: ast.BoolOp) -> Iterator[Change]:
 def _constant(node: ast.Constant) -> Iterator[Change]:
     if type(node.value) is int:
         yield lambda: setattr(node, "value", node.value + 1)
+        yield lambda: setattr(node, "value", node.value - 1)
     elif type(node.value) is float:
         yield lambda: setattr(node, "value", node.value * 10)
         yield lambda: setattr(node, "value", 0.0)
@@ -175,19 +182,47 @@ def _call(node: ast.Call) -> Iterator[Change]:
     module = module and ast.unparse(node.func.value) in ("torch", "nn", "F", "nn.init", "math")
     name = node.func.attr if method else getattr(node.func, "id", "")
     inner = node.func.value if method and not module else (node.args or [None])[0]
+    if name.endswith("Error"):
+        return  # what an exception says is not graded
     if name not in KEPT and isinstance(inner, ast.expr) and not isinstance(inner, ast.Starred):
         yield lambda: _become(node, inner)
     for i in range(len(node.args) - 1):
         yield lambda i=i: node.args.__setitem__(slice(i, i + 2), node.args[i : i + 2][::-1])
+    for i in range(len(node.args)):
+        yield lambda i=i: node.args.pop(i)
     for i in range(len(node.keywords)):
         yield lambda i=i: node.keywords.pop(i)
+    if name in COUNTS:
+        yield from _off_by_one(node)
+
+
+def _subscript(node: ast.Subscript) -> Iterator[Change]:
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+        yield from _off_by_one(node)
+
+
+def _off_by_one(node: ast.expr) -> Iterator[Change]:
+    same = ast.parse(ast.unparse(node), mode="eval").body
+    for operator in (ast.Add(), ast.Sub()):
+        yield lambda operator=operator: _become(node, ast.BinOp(same, operator, ast.Constant(1)))
+
+
+def _result(node: ast.Return) -> Iterator[Change]:
+    """The whole result is almost right: another sign or size, dtype, precision, type, no graph."""
+    if node.value is None or isinstance(node.value, ast.Tuple):
+        return  # of several results, one after the other is left out or changes places
+    right = ast.unparse(node.value)
+    for wrong in RESULTS:
+        tree = ast.parse(wrong.replace("RESULT", f"({right})"), mode="eval").body
+        yield lambda tree=tree: setattr(node, "value", tree)
 
 
 WAYS: dict[type, Callable[..., Iterator[Change]]] = {
     ast.BinOp: _binary, ast.UnaryOp: _unary, ast.Compare: _compare, ast.BoolOp: _both,
     ast.Constant: _constant, ast.Attribute: _attribute, ast.Name: _name, ast.If: _if,
     ast.IfExp: _choice, ast.Tuple: _elements, ast.List: _elements, ast.Slice: _slice,
-    ast.With: _with, ast.Expr: _statement, ast.Call: _call,
+    ast.With: _with, ast.Expr: _statement, ast.Call: _call, ast.Subscript: _subscript,
+    ast.Return: _result,
 }  # fmt: skip
 
 

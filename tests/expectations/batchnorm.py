@@ -16,6 +16,7 @@ EXPLAINED = {
     ("batch_norm", "bias.float() -> bias"): _PROMOTED,
     ("batch_norm", "bias.float -> bias.double"): _WIDER,
     ("batch_norm", "running_mean.to(x.dtype) -> running_mean"): _PROMOTED,
+    ("batch_norm", "running_mean.to(x.dtype) -> running_mean.to()"): _PROMOTED,
     ("batch_norm", _DIMS): _AXES,
     ("batch_norm", "[1, -1] -> [-1]"): _LEADING,
     ("batch_norm_backward", _TUPLE): _ORDER,

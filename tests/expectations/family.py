@@ -10,6 +10,13 @@ EXPLAINED = {
     ("group_norm", "x.float -> x.double"): _WIDER,
     ("SwitchableNorm2d", _TUPLE): _ORDER,
     ("SwitchableNorm2d", "x.float -> x.double"): _WIDER,
+    **{
+        (
+            "SwitchableNorm2d",
+            f"self.{name}.to(x.dtype).softmax(0) -> self.{name}.to(x.dtype).softmax(-1)",
+        ): "the shares have one axis"
+        for name in ("mean_weight", "var_weight")
+    },
     ("SwitchableNorm2d", "(2, 3) -> (3, 2)"): _ORDER,
     ("SwitchableNorm2d", "(1, 2, 3) -> (2, 1, 3)"): _ORDER,
     ("SwitchableNorm2d", "(1, 2, 3) -> (1, 3, 2)"): _ORDER,

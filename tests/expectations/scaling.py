@@ -4,7 +4,24 @@
 _ORDER = "the order in a membership test does not matter"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
 _WIDER = "computing wider than asked is right too"
+_GRADIENT = "no gradient is asked of what prepares data"
+
+
+def _detached(exercise: str, result: str) -> dict[tuple[str, str], str]:
+    return {(exercise, f"return {result} -> return {result}.detach()"): _GRADIENT}
+
+
+_SCALED = "((x - low) / spread).to(dtype)"
+_STDS = "torch.stack(stds)"
 EXPLAINED = {
+    **_detached("standardize", "(centered * torch.rsqrt(var + eps)).to(dtype)"),
+    **_detached("min_max_scale", _SCALED),
+    **_detached("whiten", "(scaled @ axes.T).to(dtype)"),
+    **_detached("activation_stds", _STDS),
+    ("min_max_scale", f"return {_SCALED} -> return {_SCALED}.clamp(-2, 2)"): (
+        "the result lies between 0 and 1"
+    ),
+    ("activation_stds", f"return {_STDS} -> return {_STDS}.double()"): "it is float64 already",
     ("standardize", _TUPLE): _ORDER,
     ("standardize", "x.float -> x.double"): _WIDER,
     ("min_max_scale", _TUPLE): _ORDER,

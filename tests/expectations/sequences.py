@@ -3,26 +3,27 @@
 # Survivors that a test could not or should not tell from the reference, and why.
 _ORDER = "the order in a membership test does not matter"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
+_RETURN = "return position < lengths[:, None]"
+_REPLACED = "any number may replace the padding before it is masked again"
 EXPLAINED = {
     ("padding_mask", "torch.arange(max_len, device=lengths.device) -> torch.arange(max_len)"): (
         "the tests have one device"
     ),
     ("masked_mean_var", _TUPLE): _ORDER,
-    ("masked_batch_norm", "0 -> 1"): "any number may replace the padding before it is masked again",
+    ("padding_mask", f"{_RETURN} -> return (position < lengths[:, None]).detach()"): (
+        "a mask has no gradient"
+    ),
+    (
+        "padding_mask",
+        f"{_RETURN} -> return (position < lengths[:, None]).bfloat16()"
+        ".to((position < lengths[:, Non...",
+    ): "bfloat16 holds True and False exactly",
+    ("masked_batch_norm", "x.masked_fill(padding, 0) -> x.masked_fill(padding, 1)"): _REPLACED,
+    ("masked_batch_norm", "x.masked_fill(padding, 0) -> x.masked_fill(padding, -1)"): _REPLACED,
     ("running_stat_distance", _TUPLE): _ORDER,
-    ("running_stat_distance", "([], []) -> ([], [])"): "two equal values changed places",
-}
-
-# Where a test looks at too little to tell two mistakes apart, the one declared first is named.
-# (mistake, what some later test calls it instead)
-ALIKE = {
-    ("divided-by-all-places", "padding-counted"),  # the same mean when the padding is zeros
-    ("zeros-taken-for-padding", "padding-counted"),  # where nothing is zero
-    ("mean-square-instead-of-variance", "padding-back-after-centering"),  # as many of each
-    ("real-tokens-set-to-zero", "statistics-per-position"),  # two tokens at two positions
-    ("zeroed-by-multiplication", "padding-replaced-too-late"),  # the same gradient of weight
-    ("signed-differences", "absolute-differences"),  # where all differences have one sign
-    ("one-mean-for-all-features", "absolute-differences"),
+    ("running_stat_distance", "running_mean is None -> running_var is None"): (
+        "both are None at the same time"
+    ),
 }
 
 # exercise: {mistake: (text of the solution, text that replaces it, part of the message)}

@@ -192,13 +192,14 @@ def test_one_value_per_channel(student, rng):
 @pytest.mark.points(0.5)
 def test_formula_to_the_last_digits(student, rng):
     """Agrees with the formula to float32 precision, for few and for many values"""
-    for shape in ((7, 3), (2, C), (300, 2), (3, 2, 7, 5)):
+    for shape in ((7, 3), (2, C), (300, 2), (3, 2, 7, 5), (5, 1)):
         x, (weight, bias), running = (
             batch(rng, *shape),
             affine(rng, shape[1]),
             seasoned(rng, shape[1]),
         )
-        x[:, 1] = 3e-3 * torch.randn(x[:, 1].shape, generator=rng)  # a channel that eps rules
+        # A channel that eps rules, beside others.
+        x[:, 1:2] = 3e-3 * torch.randn(x[:, 1:2].shape, generator=rng)
         for training in (True, False):
             want, moved = after(x, (weight, bias), running, training, 0.3, 0.02)
             got = student.batch_norm(x, weight, bias, *running, training, 0.3, 0.02)
