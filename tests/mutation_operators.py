@@ -209,8 +209,15 @@ def _off_by_one(node: ast.expr) -> Iterator[Change]:
 
 def _result(node: ast.Return) -> Iterator[Change]:
     """The whole result is almost right: another sign or size, dtype, precision, type, no graph."""
-    if node.value is None or isinstance(node.value, ast.Tuple):
-        return  # of several results, one after the other is left out or changes places
+    if node.value is None:
+        return
+    if isinstance(node.value, ast.Tuple):  # its values also change places, or are left out
+        yield lambda: setattr(node, "value", ast.Constant(None))
+        for i, value in enumerate(node.value.elts):
+            for wrong in (ast.UnaryOp(ast.USub(), value),
+                          ast.BinOp(value, ast.Mult(), ast.Constant(1.01))):  # fmt: skip
+                yield lambda i=i, wrong=wrong: node.value.elts.__setitem__(i, wrong)
+        return
     right = ast.unparse(node.value)
     for wrong in RESULTS:
         tree = ast.parse(wrong.replace("RESULT", f"({right})"), mode="eval").body

@@ -1,22 +1,21 @@
 """What the general tests expect of the assignment `placement`."""
 
 # Survivors that a test could not or should not tell from the reference, and why.
-_SQUARE = "d_model on both sides"
 _ORDER = "the order of two axes to swap, or of two numbers to compare, does not matter"
 _USED = "torch's own modules, which are the blocks of the tests, use all their parameters"
 EXPLAINED = {
     (
         "gradient_norms",
-        "torch.autograd.grad(loss, parameters, retain_graph=True, ... -> "
+        "torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True) -> "
         "torch.autograd.grad(loss, parameters, retain_graph=True)",
     ): _USED,
-    ("gradient_norms", "True -> False"): _USED,
+    ("gradient_norms", "allow_unused=True -> allow_unused=False"): _USED,
     (
         "warmup_lr",
         "min(step ** (-0.5), step * warmup ** (-1.5)) -> min(step * warmup ** (-1.5), "
         "step ** (-0.5))",
     ): _ORDER,
-    ("QKNormAttention", "nn.Linear(d_model, d_model) -> nn.Linear(d_model, d_model)"): _SQUARE,
+    ("QKNormAttention", "-2 -> 2"): "of four axes the last but one is number 2",
     (
         "QKNormAttention",
         "proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) -> "
@@ -24,19 +23,6 @@ EXPLAINED = {
     ): _ORDER,
     ("QKNormAttention", "k.transpose(-1, -2) -> k.transpose(-2, -1)"): _ORDER,
     ("QKNormAttention", "y.transpose(1, 2) -> y.transpose(2, 1)"): _ORDER,
-}
-
-# Where a test looks at too little to tell two mistakes apart, the one declared first is named.
-# (mistake, what some later test calls it instead)
-ALIKE = {
-    ("norm-at-the-end", "second-copy-added"),  # a norm of x behind a silent block: the same
-    ("only-queries", "not-normalized"),  # one query, or one key: a factor of the logits
-    ("two-and-eight-swapped", "beta-is-one-over-alpha"),  # beta alone: the same
-    # On one side of the top only.
-    ("no-warm-up", "max-instead-of-min"),
-    ("no-fall", "max-instead-of-min"),
-    ("warmup-to-a-half", "no-warm-up"),
-    ("peak-of-one", "share-of-warmup"),
 }
 
 # exercise: {mistake: (text of the solution, text that replaces it, part of the message)}
