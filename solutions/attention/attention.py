@@ -20,7 +20,8 @@
 #
 # **What is graded.** Hidden tests run your functions on other shapes, data types, masks and inputs.
 # Passing the visible checks is a good sign, but **it is not the same as passing the hidden tests**.
-# The docstring of each exercise is the full specification.
+# The docstring of each exercise is the full specification. If you have the course's repository, its
+# README says how to run the hidden tests on this file: they name the mistake.
 #
 # **Rules.** Do not call a ready-made attention
 # (`torch.nn.functional.scaled_dot_product_attention`, `torch.nn.MultiheadAttention`,

@@ -23,7 +23,8 @@
 #
 # **What is graded.** Hidden tests run your functions on other shapes, data types, values of `eps`
 # and inputs. Passing the visible checks is a good sign, but **it is not the same as passing the
-# hidden tests**. The docstring of each exercise is the full specification.
+# hidden tests**. The docstring of each exercise is the full specification. If you have the course's
+# repository, its README says how to run the hidden tests on this file: they name the mistake.
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.batch_norm`,
 # `torch.nn.BatchNorm1d`, layer or group norm, and so on). Keep the names and the arguments of the
