@@ -15,6 +15,7 @@ from book.experiments.bake_off_table import (
     Table,
     median_interval,
     most_failures,
+    runs_needed,
     t_interval,
 )
 from book.experiments.resumable import finished, resumable
@@ -199,6 +200,12 @@ def test_no_failures_in_few_runs_leave_a_large_probability_possible():
     assert most_failures(0, 2) == pytest.approx(1 - 0.05**0.5)
     assert most_failures(0, 100) == pytest.approx(3 / 100, rel=0.02)  # the rule of three
     assert most_failures(2, 2) == 1.0
+
+
+def test_how_many_runs_a_difference_needs():
+    assert runs_needed(1.0, 0.5) in (33, 34)  # the textbook's paired test, effect size 1/2
+    assert runs_needed(1.0, 0.1) == pytest.approx(787, abs=2)  # (1.960 + 0.842)^2 * 100 + 2
+    assert runs_needed(0.1, 10.0) == 2
 
 
 def test_pairs_are_compared_seed_by_seed():

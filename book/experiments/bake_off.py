@@ -2,7 +2,7 @@
 
     python -m book.experiments.bake_off
 
-writes `bench/results/bake_off.json`, which the page shows, in about 15 minutes of one CPU core.
+writes `bench/results/bake_off.json`, which the page shows, in about 10 minutes of one CPU core.
 Interrupt it and start it again: runs that have ended are kept in `build/bake_off.jsonl`. In each
 task every norm gets the same budget: the same rates and seeds to choose a rate by held-out data,
 then new seeds and other held-out data for the result. `run` is one training; the page and the

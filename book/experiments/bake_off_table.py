@@ -1,5 +1,7 @@
 """From the runs of the bake-off to a table: means, intervals, failures, speeds.
 
+Needs scipy, which scikit-learn brings along.
+
     table = Table(json.loads(RECORD.read_text()))
     table.rows("text"); table.pairs("text"); table.failures("text"); table.speeds("text")
 
@@ -59,6 +61,19 @@ def most_failures(failed: int, runs: int, level: float = 0.95) -> float:
     if failed == runs:
         return 1.0
     return float(stats.beta.ppf(level, failed + 1, runs - failed))
+
+
+def runs_needed(deviation: float, difference: float, chance: float = 0.8) -> int:
+    """Pairs of runs until a true difference shows, at 95 %, with this chance.
+
+    deviation: standard deviation of the differences, seed by seed.
+    """
+    n = 2
+    while True:
+        t = stats.t.ppf(0.975, n - 1) + stats.t.ppf(chance, n - 1)
+        if n >= (t * deviation / difference) ** 2:
+            return n
+        n += 1
 
 
 class Row(NamedTuple):
