@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import importlib
 import os
 import random
 import socket
@@ -48,6 +49,8 @@ WATCHED = (
 )  # fmt: skip
 _seen: set[str] = set()
 _libraries: list[Any] = []  # registrations end when these are collected
+
+_QUESTION = frozenset({"call", "op", "watched"})
 
 CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
 
@@ -174,9 +177,9 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
         cell, line = _cell_number(error.filename), error.lineno or 0
     else:
-        for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename.startswith("<cell "):
-                cell, line = _cell_number(frame.filename), frame.lineno or 0
+        for frame, number in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename.startswith("<cell "):
+                cell, line = _cell_number(frame.f_code.co_filename), number or 0
     kind = type(error).__name__
     # A class made up by the learner is named by the built-in class it stems from.
     for base in type(error).__mro__:
@@ -246,29 +249,82 @@ class PassCounter:
         return self._last > before + 1
 
 
+# What `warm_up` has run: a cell such as learners write, and one call of each kind.
+_WARM_CELL = """
+import torch
+from torch import nn
+
+def norm(x, weight):
+    centered = x - x.mean(-1, keepdim=True)
+    variance = (centered * centered).mean(-1, keepdim=True) + x.var(-1, correction=0)[..., None]
+    return centered * torch.rsqrt(variance + 1e-5) / torch.sqrt(variance + 1) * weight
+
+class Norm(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.linear = nn.Linear(d, d)
+        self.weight = nn.Parameter(torch.ones(d))
+
+    def forward(self, x):
+        return norm(self.linear(x.float()), self.weight).square().sum(-1).to(x.dtype)
+
+raise NotImplementedError
+"""
+
+
 def warm_up() -> None:
-    """Do once, before any fork, what torch does slowly the first time in a process.
+    """Do once, before any fork, what torch and numpy do slowly the first time in a process.
 
     Includes asking for the processor's features, from files that a worker cannot read.
     """
     watch_operators()
-    ours, theirs = socket.socketpair()
-    dtypes = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-    with ours, theirs:
-        # Several times: Python rewrites its own code while it learns what types come by, and what
-        # is rewritten after the fork is a page copied in every worker.
-        for dtype in 4 * dtypes:
-            x = torch.linspace(-1, 1, 24).reshape(3, 8).to(dtype)
-            layer = torch.nn.Linear(8, 8).to(dtype)
-            executor = Executor({"layer": layer})
-            request = {"args": [x], "kwargs": {}}
-            y = executor.do_forward(target="layer", **request)
-            executor.do_backward([torch.ones_like(y)])
-            z = x.float().requires_grad_()
-            z = (z - z.mean(-1, keepdim=True)) * torch.rsqrt(z.var(-1, correction=0)[:, None] + 1)
-            (z * z).sqrt().sum().backward()
-            protocol.send(ours, {"call": 0}, request | {"y": y.t(), "z": z})
-            protocol.receive(theirs, frozenset({"call"}))
+    if "numpy" in sys.modules:
+        importlib.import_module("numpy.random")  # numpy itself waits until it is asked for
+    tape = _Tape()
+    # Several times: Python rewrites its own code while it learns what types come by, and what is
+    # rewritten after the fork is a page copied in every worker.
+    for dtype in 3 * (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        x = torch.linspace(-1, 1, 24).reshape(3, 8).to(dtype)
+        state = {"weight": torch.ones(8), "linear.weight": torch.eye(8)}
+        for op, request in (
+            ("start", {"seed": 0, "cells": [{"index": 0, "source": _WARM_CELL}]}),
+            ("call", {"name": "norm", "args": [x, x[0]], "kwargs": {}}),
+            ("inputs", {}),
+            ("new", {"handle": 1, "name": "Norm", "args": [8], "kwargs": {}}),
+            ("load", {"handle": 1, "state": state | {"linear.bias": torch.zeros(8)}}),
+            ("invoke", {"handle": 1, "args": [x.float()], "kwargs": {}}),
+            ("state", {"handle": 1}),
+            ("forward", {"target": 1, "args": [x], "kwargs": {}}),
+            ("backward", {"grads": [torch.ones(3, dtype=dtype)]}),
+            ("forward", {"target": "norm", "args": [x.t()[:, :1], x[0, :1]], "kwargs": {}}),
+        ):
+            protocol.send(tape, {"call": 0, "op": op, "watched": op == "call"}, request)
+    _serve(tape.rewound(), {})
+    _seen.clear()
+
+
+class _Tape:
+    """Stands for a socket: plays back what was sent before, and drops what is sent then."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._playing = False
+
+    def rewound(self) -> _Tape:
+        self._playing = True
+        return self
+
+    def sendall(self, data: bytes) -> None:
+        if not self._playing:
+            self._data += data
+
+    def recv(self, size: int) -> bytes:
+        part = bytes(self._data[:size])
+        del self._data[:size]
+        return part
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Nothing here takes time."""
 
 
 class _NoShell:
@@ -283,31 +339,30 @@ def main(sock: socket.socket) -> None:
     module = types.ModuleType("__main__")
     module.__dict__["get_ipython"] = _NoShell
     sys.modules["__main__"] = module
-    executor = Executor(module.__dict__)
+    _serve(sock, module.__dict__)
+
+
+def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
+    executor = Executor(namespace)
     seen = _seen
     seen.clear()
     watch_operators()
     counter = PassCounter()
+    stale = True  # autograd may have run since the counter was asked last
     while True:
         try:
-            header, request = protocol.receive(
-                sock, frozenset({"call", "op", "watched"}), handles=True
-            )
+            header, request = protocol.receive(sock, _QUESTION, handles=True)
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None
-        watched = (
-            header["watched"] and op != "backward"
-        )  # whether a pass of autograd is of interest
+        # Whether a pass of autograd is of interest.
+        watched = header["watched"] and op != "backward"
         try:
-            if watched:
+            if watched and stale:
                 counter.moved()
             if op == "start":
-                torch.manual_seed(request["seed"])
-                random.seed(request["seed"])  # the same for the whole class, and in a rerun
-                if "numpy" in sys.modules:
-                    sys.modules["numpy"].random.seed(request["seed"])
-                value = run_cells(request["cells"], module.__dict__)
+                _seed(request["seed"])
+                value = run_cells(request["cells"], namespace)
             else:
                 value = executor.perform(op, request)
         except BaseException as raised:
@@ -315,8 +370,17 @@ def main(sock: socket.socket) -> None:
         with contextlib.suppress(Exception):  # of what the learner's code did to torch
             if watched and counter.moved():
                 seen.add("autograd")
+        stale = not watched
         _reply(sock, header["call"], value, error, sorted(seen))
         seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
+
+
+def _seed(seed: int) -> None:
+    """The same random numbers for the whole class, and in a rerun."""
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for devices first
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
 
 
 def _reply(sock: socket.socket, call: int, value: Any, error: Any, seen: list[str]) -> None:
