@@ -7,6 +7,7 @@ import ast
 import re
 import textwrap
 import warnings
+from functools import lru_cache
 
 _STRIPPED = {"time", "timeit", "capture", "prun"}  # the body is Python that runs in this process
 # Possessive, so that a long line of spaces is not tried from each of its spaces.
@@ -25,7 +26,9 @@ def parse(source: str) -> ast.Module | None:
         return None
 
 
+@lru_cache(maxsize=1)  # a cell is looked at twice in a row
 def parse_or_raise(source: str) -> ast.Module:
+    """The syntax tree, which is not to be changed. Raises what `ast.parse` raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\d" in a learner's string is not our warning
         return ast.parse(source)

@@ -65,9 +65,14 @@ class Released:
         return {_key(c.source, parse(c.source)): c for c in self.cells}
 
     @cached_property
-    def key_by_text(self) -> dict[str, str]:
-        """The key of each cell by its text, since most cells come back unchanged."""
-        return {_text_key(c.source): key for key, c in self.by_key.items()}
+    def by_text(self) -> dict[str, ReleasedCell]:
+        """Cells by `_text_key`: most come back unchanged, and need not be parsed then."""
+        return {_text_key(c.source): c for c in self.cells if _has_code(c.source)}
+
+    @cached_property
+    def outlines(self) -> frozenset[tuple]:
+        """The `_outline` of each cell: no other outline can have one of the keys."""
+        return frozenset(_outline(parse(c.source)) for c in self.cells)
 
     @cached_property
     def names_by_id(self) -> dict[str, tuple[str, ...]]:
@@ -89,6 +94,7 @@ class Cell:
     origin: Literal["solution", "added", "given"]
     grade_id: str | None
     source: str
+    tree: ast.Module | None = field(default=None, repr=False, compare=False)  # where it was parsed
 
 
 @dataclass
@@ -158,9 +164,13 @@ class _Read:
     index: int
     source: str
     names: tuple[str, ...]  # graded names it defines, or seems to define if it does not parse
-    key: str
+    tree: ast.Module | None
     stub: bool  # it is a stub as handed out
     error: str | None = None  # of its syntax
+
+    @cached_property
+    def key(self) -> str:
+        return _key(self.source, self.tree)
 
 
 def read(path: Path, released: Released) -> Submission:
@@ -194,7 +204,7 @@ def read(path: Path, released: Released) -> Submission:
     for cell in kept:
         origin = "solution" if cell.names else "added"
         name = cell.names[0] if cell.names else None
-        submission.cells.append(Cell(cell.index, origin, name, cell.source))
+        submission.cells.append(Cell(cell.index, origin, name, cell.source, cell.tree))
         if cell.error is not None:
             notices.append(f"cell {cell.index + 1} was not run: {cell.error}")
     submission.missing = [name for name in released.graded if name not in written | stubs]
@@ -208,6 +218,9 @@ def read(path: Path, released: Released) -> Submission:
 
 def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool, _Read | None]:
     """Whether the cell shows that this is the right notebook, and what to run (None: nothing)."""
+    known = released.by_text.get(_text_key(raw.source))
+    if known is not None and known.kind != "solution":
+        return known.kind != "given", None  # other assignments have the same imports
     python, remark = to_python(raw.source)
     if remark is not None:
         notices.append(f"cell {raw.index + 1}: {remark}")
@@ -220,10 +233,10 @@ def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool
         error = _describe(problem)
     if tree is not None and not tree.body:
         return False, None  # comments alone
-    key = released.key_by_text.get(_text_key(python)) or _key(python, tree)
-    known = released.by_key.get(key)
+    if known is None and (tree is None or _outline(tree) in released.outlines):
+        known = released.by_key.get(_key(python, tree))
     if known is not None and known.kind != "solution":
-        return known.kind != "given", None  # other assignments have the same imports
+        return known.kind != "given", None
     bound = _bound(tree) if tree is not None else _seems_bound(python)
     if raw.grade_id in released.written and not bound:
         return True, None  # an answer in words whose cell was turned into a code cell
@@ -233,7 +246,7 @@ def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool
     if tree is None and not names:  # too broken to tell: here, and only here, the id is believed
         names = released.names_by_id.get(raw.grade_id or "", ())
     stub = known is not None and known.kind == "solution"
-    return stub, _Read(raw.index, python, names, key, stub, error)
+    return stub, _Read(raw.index, python, names, tree, stub, error)
 
 
 def _with_misfiled(
@@ -243,7 +256,7 @@ def _with_misfiled(
     there = {name for cell in cells for name in cell.names if not cell.stub}
     wanted = set(released.graded) - there
     extra = []
-    for raw in raws:
+    for raw in raws if wanted else ():
         text = raw.source
         if raw.kind == "code" or len(text) > MAX_CELL_CHARS or not (_seems_bound(text) & wanted):
             continue
@@ -357,6 +370,18 @@ def _loaded(tree: ast.Module) -> set[str]:
 def _text_key(source: str) -> str:
     lines = [line.rstrip() for line in source.replace("\r\n", "\n").split("\n")]
     return "\n".join(line for line in lines if line)
+
+
+def _has_code(source: str) -> bool:
+    tree = parse(source)
+    return tree is None or bool(tree.body)
+
+
+def _outline(tree: ast.Module | None) -> tuple:
+    """Equal for equal keys, and quick to make: the kinds of statements, two levels deep."""
+    if tree is None:
+        return ()
+    return tuple((type(s), *map(type, getattr(s, "body", None) or ())) for s in tree.body)
 
 
 def _key(source: str, tree: ast.Module | None) -> str:

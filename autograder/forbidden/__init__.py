@@ -56,7 +56,7 @@ def find(
             lies below it, and `torch.Tensor.var` the call `anything.var()`.
     """
     every = compiled(frozenset(pattern for listed in patterns.values() for pattern in listed))
-    trees = [parse(cell.source) for cell in cells]
+    trees = [cell.tree or parse(cell.source) for cell in cells]
     methods = {name for tree in trees if tree is not None for name in _methods(tree)}
     walker = Walker(lambda path: every.match(path) or every.hint(path), every.is_root)
     beneath: set[tuple[int, int, str]] = set()  # cell, line, detail
