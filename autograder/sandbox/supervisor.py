@@ -84,7 +84,8 @@ class Supervisor:
             for name in watch.NAMESPACES.values():
                 self.reasons[f"{name}-namespace"] = refused
         else:
-            os.rmdir(self.base)  # was only where to mount; the sandbox has left it
+            with contextlib.suppress(FileNotFoundError):  # by a cleaner of temporary files
+                os.rmdir(self.base)  # was only where to mount; the sandbox has left it
 
     def _user_to_drop_to(self) -> int | None:
         if os.geteuid() != 0 or self.way == launch.UNPRIVILEGED:
