@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Literal
 
 from .magics import parse, parse_or_raise, to_python
-from .notebook import MAX_CELL_CHARS, RawCell, Unreadable, find_notebook, load, one_line
+from .notebook import (
+    MAX_CELL_CHARS,
+    RawCell,
+    RawNotebook,
+    Unreadable,
+    find_notebook,
+    load,
+    one_line,
+)
 
 __all__ = [
     "Cell",
@@ -25,6 +33,7 @@ __all__ = [
     "find_notebook",
     "read",
     "released",
+    "sort_out",
     "written_answer",
 ]
 
@@ -179,7 +188,11 @@ def read(path: Path, released: Released) -> Submission:
     Raises:
         Unreadable: with one line that says what to do.
     """
-    notebook = load(Path(path))
+    return sort_out(load(Path(path)), released)
+
+
+def sort_out(notebook: RawNotebook, released: Released) -> Submission:
+    """As `read`, of a notebook that has been loaded."""
     notices = [_by_a_person(len(released.written))] if released.written else []
     notices += notebook.notices
     cells: list[_Read] = []
@@ -298,7 +311,7 @@ def _say_which_counts(name: str, kept: list[_Read], submission: Submission) -> N
     if defining and not working:
         last = defining[-1]
         submission.broken[name] = f"cell {last.index + 1}: {last.error}"
-    if len({cell.key for cell in working}) > 1:
+    if len(working) > 1 and len({cell.key for cell in working}) > 1:
         numbers = ", ".join(str(cell.index + 1) for cell in working)
         submission.notices.append(f"{name} is defined in cells {numbers}: the last one counts")
     elif name in submission.missing:

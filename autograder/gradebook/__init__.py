@@ -30,6 +30,7 @@ from .. import submission
 from . import autograded
 from .autograded import Learner
 from .database import Database, GradebookError
+from .rows import Cell, Known, Submission
 from .timestamps import FILE as TIMESTAMP
 from .timestamps import handed_in
 
@@ -66,6 +67,7 @@ class Writer:
         release = self._folder(self.course.release_directory, ".")
         self.released_path = release / f"{assignment}.ipynb"
         self.released = self._read_released()
+        self._known: Known | None = None
 
     def __enter__(self) -> Writer:
         return self
@@ -112,9 +114,11 @@ class Writer:
         target = self._folder(self.course.autograded_directory, student)
 
         def transaction(session: Session) -> None:
-            cells = self._ensure_notebook(session)
-            self._record(session, cells, student, result, learner, stamp.time)
-            session.flush()
+            known = self._known
+            if known is None or not known.still_holds(session.connection()):
+                known = self._known = self._ensure_notebook(session)
+            rows = Submission(session.connection(), known, student)
+            self._record(rows, student, result, learner, stamp.time)
             mode = 0o664 if self.course.groupshared else 0o444
             if put_notebook:
                 text_ = autograded.dumps(notebook)
@@ -142,7 +146,7 @@ class Writer:
             reason = str(error).split("\n")[0]
             raise GradebookError(f"the released {path} cannot be used: {reason}") from error
 
-    def _ensure_notebook(self, session: Session) -> dict[tuple[type, str], api.BaseCell]:
+    def _ensure_notebook(self, session: Session) -> Known:
         """Rows for the course, the assignment, its notebook and cells; made where missing."""
         course_id = self.course.course_id or "default_course"
         if session.get(api.Course, course_id) is None:
@@ -163,8 +167,8 @@ class Writer:
             session.add(notebook)
             session.flush()
         cells = self._ensure_cells(session, notebook)
-        self._notebook_id, self._assignment_id = notebook.id, assignment.id
-        return cells
+        named = tuple(Cell(row.id, kind, name) for (kind, name), row in cells.items())
+        return Known(assignment.id, notebook.id, named)
 
     def _ensure_cells(
         self, session: Session, notebook: api.Notebook
@@ -243,87 +247,50 @@ class Writer:
 
     def _record(
         self,
-        session: Session,
-        cells: Mapping[tuple[type, str], api.BaseCell],
+        rows: Submission,
         student: str,
         result: Mapping[str, Any],
         learner: Learner,
         when: datetime | None,
     ) -> None:
-        if session.get(api.Student, student) is None:
-            session.add(api.Student(id=student))
-            session.flush()
-        submission = session.scalar(
-            select(api.SubmittedAssignment).filter_by(
-                assignment_id=self._assignment_id, student_id=student
-            )
-        )
-        if submission is None:
-            submission = api.SubmittedAssignment(
-                assignment_id=self._assignment_id, student_id=student
-            )
-            session.add(submission)
-            session.flush()
-        submission.timestamp = when
-        notebook = session.scalar(
-            select(api.SubmittedNotebook).filter_by(
-                notebook_id=self._notebook_id, assignment_id=submission.id
-            )
-        )
-        if notebook is None:
-            notebook = api.SubmittedNotebook(
-                notebook_id=self._notebook_id, assignment_id=submission.id
-            )
-            session.add(notebook)
-            session.flush()
-        total = self._grades(session, cells, notebook, result, learner)
-        news = self._comments(session, cells, notebook, result, learner)
-        if news and result["review"]:
-            # Only when something changed: a person who took the flag away is not asked again.
-            notebook.flagged = True
-        notebook.late_submission_penalty = self._late_penalty(submission, notebook, total)
+        total = self._grades(rows, result, learner)
+        news = self._comments(rows, result, learner)
+        # Only when something changed: a person who took the flag away is not asked again.
+        flag = news and bool(result["review"])
+        rows.finish(when, flag, self._late_penalty(student, when, rows.due, total))
 
-    def _grades(
-        self,
-        session: Session,
-        cells: Mapping[tuple[type, str], api.BaseCell],
-        notebook: api.SubmittedNotebook,
-        result: Mapping[str, Any],
-        learner: Learner,
-    ) -> float:
+    def _grades(self, rows: Submission, result: Mapping[str, Any], learner: Learner) -> float:
         """Set the automatic scores, and give the score of the notebook as nbgrader counts it."""
-        scores, total = self._scores(result), 0.0
-        for cell, grade in self._rows(session, api.Grade, cells, notebook):
+        scores, total, changed = self._scores(result), 0.0, []
+        written = {cell.name for cell, _ in rows.comments() if cell.kind is api.SolutionCell}
+        for cell, grade in rows.grades():
             auto = scores.get(cell.name)
             if (
                 result["status"] == "graded"
-                and (api.SolutionCell, cell.name) in cells
+                and cell.name in written
                 and self._unanswered(cell.name, learner)
             ):
                 auto = 0.0  # a written answer that nobody wrote, as nbgrader scores it
-            changed = grade.auto_score != auto
-            grade.auto_score = auto
-            if grade.manual_score is None:
-                grade.needs_manual_grade = auto is None
-            elif changed:
+            needs = grade["needs_manual_grade"]
+            if grade["manual_score"] is None:
+                needs = auto is None
+            elif grade["auto_score"] != auto:
                 # nbgrader asks for another look at every regrade; a look is due when it differs.
-                grade.needs_manual_grade = True
-            score = grade.manual_score if grade.manual_score is not None else auto
-            total += (score or 0.0) + (grade.extra_credit or 0.0 if score is not None else 0.0)
+                needs = True
+            wanted = grade | {"auto_score": auto, "needs_manual_grade": needs}
+            if wanted != grade:
+                changed.append(wanted)
+            score = grade["manual_score"] if grade["manual_score"] is not None else auto
+            if score is not None:
+                total += score + (grade["extra_credit"] or 0.0)
+        rows.put_grades(changed)
         return total
 
-    def _comments(
-        self,
-        session: Session,
-        cells: Mapping[tuple[type, str], api.BaseCell],
-        notebook: api.SubmittedNotebook,
-        result: Mapping[str, Any],
-        learner: Learner,
-    ) -> bool:
+    def _comments(self, rows: Submission, result: Mapping[str, Any], learner: Learner) -> bool:
         """Set the automatic comments of solution cells, and tell whether any of them changed."""
         exercises = {e["name"]: e for e in result["exercises"]}
-        news = False
-        for cell, comment in self._rows(session, api.Comment, cells, notebook):
+        changed, news = [], False
+        for cell, comment in rows.comments():
             auto = None
             if cell.name in exercises:
                 lines = autograded.exercise_text(exercises[cell.name], result["review"])
@@ -331,10 +298,12 @@ class Writer:
             elif result["status"] != "graded":
                 reason = autograded.plain(result.get("reason") or "no reason was recorded", 500)
                 auto = autograded.literal(f"Not graded yet: {reason}")
-            elif isinstance(cell, api.SolutionCell) and self._unanswered(cell.name, learner):
+            elif cell.kind is api.SolutionCell and self._unanswered(cell.name, learner):
                 auto = autograded.NO_RESPONSE
-            news = news or comment.auto_comment != auto
-            comment.auto_comment = auto
+            news = news or comment["auto_comment"] != auto
+            if comment["id"] is None or comment["auto_comment"] != auto:
+                changed.append(comment | {"auto_comment": auto})
+        rows.put_comments(changed)
         return news
 
     def _unanswered(self, name: str, learner: Learner) -> bool:
@@ -343,40 +312,16 @@ class Writer:
             return False  # the answer may stand in another cell: a person looks
         return learner.sources.get(name, cell.source).strip() == cell.source.strip()
 
-    def _rows(
-        self,
-        session: Session,
-        model: type,
-        cells: Mapping[tuple[type, str], api.BaseCell],
-        notebook: api.SubmittedNotebook,
-    ) -> list[tuple[api.BaseCell, Any]]:
-        """(cell, its Grade or Comment row) for all cells that have one; made where missing."""
-        other = api.SolutionCell if model is api.Grade else api.GradeCell
-        due = [cell for (kind, _), cell in cells.items() if kind is not other]
-        # By cell first: that is how the table is indexed, so time does not grow with the class.
-        rows = session.scalars(
-            select(model).where(
-                model.cell_id.in_([cell.id for cell in due]), model.notebook_id == notebook.id
-            )
-        )
-        known = {row.cell_id: row for row in rows}
-        for cell in due:
-            if cell.id not in known:
-                known[cell.id] = model(cell_id=cell.id, notebook_id=notebook.id)
-                session.add(known[cell.id])
-        return [(cell, known[cell.id]) for cell in due]
-
     def _late_penalty(
-        self, submission: api.SubmittedAssignment, notebook: api.SubmittedNotebook, score: float
+        self, student: str, when: datetime | None, due: datetime | None, score: float
     ) -> float | None:
         """The penalty nbgrader's own plugin (or the course's) gives, within 0 and the score."""
-        if submission.total_seconds_late <= 0:
+        late_by = (when - due).total_seconds() if when and due else 0.0
+        if late_by <= 0:
             return None
         late = AssignLatePenalties(config=self.config)
         late.init_plugin()
-        penalty = late.plugin_inst.late_submission_penalty(
-            submission.student_id, score, submission.total_seconds_late
-        )
+        penalty = late.plugin_inst.late_submission_penalty(student, score, late_by)
         return None if penalty is None else min(max(0.0, float(penalty)), score)
 
 

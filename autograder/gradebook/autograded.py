@@ -7,8 +7,8 @@ feedback page and formgrader pass all three through to the reader's browser.
 
 from __future__ import annotations
 
-import copy
 import hashlib
+import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -56,8 +56,9 @@ def read_learner(path: Path | None, released: submission.Released) -> Learner:
     if path is None:
         return Learner()
     try:
-        handed_in = submission.read(path, released)
-        sources, texts = _written(raw.load(path).cells, released)
+        loaded = raw.load(path)
+        handed_in = submission.sort_out(loaded, released)
+        sources, texts = _written(loaded.cells, released)
     except (submission.Unreadable, OSError):
         return Learner()
     code: dict[str, str] = {}
@@ -184,7 +185,7 @@ def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -
     released: the notebook learners were given, nbformat 4. Is not modified.
     result: one submission of the class file (see `engine`).
     """
-    notebook = copy.deepcopy(released)
+    notebook = nbformat.from_dict(json.loads(json.dumps(released)))  # a quick deep copy
     exercises = {TEST_PREFIX + e["name"]: e for e in result["exercises"]}
     for cell in notebook.cells:
         cell.source = _HIDDEN.sub("", cell.source)
@@ -201,7 +202,8 @@ def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -
                 if grade_id(cell) in exercises
                 else "Not graded by the autograder; a person will grade this part."
             )
-            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=text + "\n")]
+            stream = NotebookNode(output_type="stream", name="stdout", text=text + "\n")
+            cell.outputs = [stream]
     notes = _notes(result)
     if notes:
         notebook.cells.insert(0, _markdown("autograder-notes", literal(notes)))
@@ -228,7 +230,8 @@ def _notes(result: Mapping[str, Any]) -> str:
 
 
 def _markdown(name: str, source: str) -> NotebookNode:
-    return nbformat.v4.new_markdown_cell(source, id=name)
+    plain_dict = NotebookNode()  # nbformat's own maker checks what cannot be wrong
+    return NotebookNode(id=name, cell_type="markdown", metadata=plain_dict, source=source)
 
 
 def _with_ids(notebook: NotebookNode) -> NotebookNode:
@@ -250,7 +253,43 @@ def _with_ids(notebook: NotebookNode) -> NotebookNode:
 
 def dumps(notebook: NotebookNode) -> str:
     """The notebook as text, the same bytes nbconvert's notebook exporter gives."""
-    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+    if any("attachments" in cell for cell in notebook.cells):  # has rules of its own
+        return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+    pieces: list[str] = []
+    cells = [_split_lines(cell) for cell in notebook.cells]
+    _pretty({**notebook, "cells": cells}, "\n", pieces)
+    return "".join(pieces) + "\n"
+
+
+def _split_lines(cell: NotebookNode) -> dict[str, Any]:
+    """A cell as nbformat writes it: texts as lists of lines."""
+    split = {**cell, "source": cell.source.splitlines(True)}
+    if cell.cell_type == "code":
+        split["outputs"] = [{**o, "text": o.text.splitlines(True)} for o in cell.outputs]
+    return split
+
+
+def _pretty(value: Any, line: str, out: list[str]) -> None:
+    """Add the pieces of `json.dumps(..., indent=1, sort_keys=True)`, at a fraction of its time."""
+    if isinstance(value, str):
+        out.append(_json_text(value))
+    elif not value or not isinstance(value, dict | list):
+        out.append(_json(value))
+    else:
+        inner, is_dict = f"{line} ", isinstance(value, dict)
+        separator = ("{" if is_dict else "[") + inner
+        for item in sorted(value) if is_dict else value:
+            out.append(separator)
+            if is_dict:
+                out.append(f"{_json_text(item)}: ")
+                item = value[item]
+            _pretty(item, inner, out)
+            separator = f",{inner}"
+        out.append(line + ("}" if is_dict else "]"))
+
+
+_json = json.JSONEncoder(ensure_ascii=False).encode
+_json_text = json.encoder.encode_basestring
 
 
 def read_released(path: Path) -> NotebookNode:
