@@ -317,7 +317,7 @@ class _Store:
 
     def write(self, key: str, result: Mapping[str, Any]) -> None:
         unit = {"digest": _digest(key, result), "result": result}
-        write_whole(self._folder / f"{key}.json", json.dumps(unit, indent=1))
+        write_whole(self._folder / f"{key}.json", json.dumps(unit))
 
 
 def _digest(key: str, result: Mapping[str, Any]) -> str:
