@@ -32,6 +32,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
+_HUGE, _MADV_COLLAPSE = 2**21, 25
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NOSUID, _MOUNT_ATTR_NODEV = 0x1, 0x2, 0x4
 
@@ -85,6 +86,23 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 def unmount(target: str) -> None:
     """Detach what is mounted on `target`. Raises OSError."""
     _check(_libc.umount2(os.fsencode(target), ctypes.c_int(MNT_DETACH)), f"umount {target}")
+
+
+def collapse_memory() -> None:
+    """Back this process's private memory by huge pages, where the kernel can (Linux 6.1).
+
+    A fork then copies one entry for 2 MiB in place of 512. Nothing else changes.
+    """
+    with open("/proc/self/maps") as maps:
+        areas = [line.split() for line in maps]
+    for span, access, _, _, _, *name in areas:
+        if access == "rw-p" and name in ([], ["[heap]"]):
+            first, last = (int(address, 16) for address in span.split("-"))
+            first, last = -(-first // _HUGE) * _HUGE, last // _HUGE * _HUGE
+            if first < last:
+                _libc.madvise(
+                    ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_COLLAPSE
+                )
 
 
 class _MountAttr(ctypes.Structure):
