@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import traceback
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ class Child:
             lost = self.unit.lost.get(name, [])
             if len(lost) >= 2:
                 text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
-                self.tell(outcome=asdict(Outcome(Verdict(lost[-1]), text)))
+                self.tell(outcome=Outcome(Verdict(lost[-1]), text)).as_dict()
                 continue
             try:
                 outcome = self.judge(test, student)
@@ -65,7 +64,7 @@ class Child:
                 return self.tell(
                     lost=str(loss.verdict), message=loss.message, name=name, start=False
                 )
-            self.tell(outcome=asdict(outcome))
+            self.tell(outcome=outcome.as_dict())
             for operator in sorted(self.link.seen):
                 self.tell(saw=operator, exercise=name)
             self.link.seen.clear()

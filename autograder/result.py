@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from .suite import HiddenTest, Suite
@@ -60,7 +60,7 @@ def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
 
 def _row(test: HiddenTest, outcome: dict[str, Any], zeroed: str | None) -> dict[str, Any]:
     if zeroed and outcome["verdict"] == Verdict.PASS:
-        outcome = asdict(Outcome(Verdict.WRONG, zeroed))
+        outcome = Outcome(Verdict.WRONG, zeroed).as_dict()
     earned = test.points if outcome["verdict"] == Verdict.PASS else 0.0
     return {
         "name": test.name, "title": test.title, "verdict": str(outcome["verdict"]),

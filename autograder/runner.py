@@ -15,7 +15,6 @@ import selectors
 import signal
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -151,11 +150,11 @@ class _Grading:
                 return False
             over = True
         else:
-            unit.outcomes.append(asdict(outcome))
+            unit.outcomes.append(outcome.as_dict())
             unit.lost.setdefault(lost["name"], []).append(str(outcome.verdict))
         if over:
             left = len(self.suite.tests) - len(unit.outcomes)
-            unit.outcomes += [asdict(outcome)] * left
+            unit.outcomes += [outcome.as_dict()] * left
         return len(unit.outcomes) == len(self.suite.tests)
 
 

@@ -34,6 +34,9 @@ class Outcome:
     misconception: str | None = None
     link: str | None = None
 
+    def as_dict(self) -> dict[str, str | None]:
+        return dict(vars(self))
+
 
 class LearnerError(Exception):
     """The learner's code raised an exception of type `kind` in `cell` at `line` (0: not known)."""

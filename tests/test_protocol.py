@@ -141,6 +141,30 @@ def test_a_body_that_lies_is_refused(pair, body):
     assert "safetensors" in refused(pair, b'{"call": 1, "value": null}', body)
 
 
+def test_bodies_of_a_header_that_came_before_hold_their_own_values(pair):
+    kinds = [(torch.float64, (2, 3)), (torch.bool, (5,)), (torch.bfloat16, ()), (torch.int8, (0,))]
+    for seed in range(3):
+        rng = torch.Generator().manual_seed(seed)
+        value = [torch.randint(0, 2, s, generator=rng).to(d) * (1 + seed) for d, s in kinds]
+        got = crossed(pair, value)
+        for sent, arrived in zip(value, got, strict=True):
+            assert arrived.dtype == sent.dtype and torch.equal(arrived, sent)
+        got[0][0, 0] = 99  # they share no memory with each other, nor with the next
+        assert torch.equal(got[1], value[1])
+        assert save({str(i): t for i, t in enumerate(value)}) == protocol.make_body(
+            {str(i): t for i, t in enumerate(value)}
+        )
+
+
+@pytest.mark.parametrize("cut", [slice(None, -1), slice(None, -8)])
+def test_a_body_with_a_known_header_and_another_length_is_refused(pair, cut):
+    body = save({"0": torch.ones(4)})
+    assert protocol.parse_body(body).keys() == protocol.parse_body(body).keys() == {"0"}
+    for wrong in (body[cut], body + b"\0"):
+        with pytest.raises(protocol.ProtocolError, match="safetensors"):
+            protocol.parse_body(wrong)
+
+
 @pytest.mark.parametrize(
     ("shape", "stride"),
     [

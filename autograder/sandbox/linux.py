@@ -100,9 +100,7 @@ def collapse_memory() -> None:
             first, last = (int(address, 16) for address in span.split("-"))
             first, last = -(-first // _HUGE) * _HUGE, last // _HUGE * _HUGE
             if first < last:
-                _libc.madvise(
-                    ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_COLLAPSE
-                )
+                _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_COLLAPSE)
 
 
 class _MountAttr(ctypes.Structure):
