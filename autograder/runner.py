@@ -1,262 +1,22 @@
 """The suite runner: one trusted process with torch, pytest's collection and the reference loaded.
 
 It reads work units as JSON lines on standard input and writes results as JSON lines on standard
-output. Submissions are graded by forks of it (`grader.Grader`), one for each job, which talk to a
-worker in the sandbox and report one outcome per test. The parent only starts, watches and ends
-both, so a submission that breaks its grader costs itself alone.
+output. The work is done in `slots`, by forks of this process and by workers in the sandbox.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-import os
-import selectors
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import torch
+from .sandbox import SandboxError
+from .sandbox.forkserver import ForkServer
 
-from .grader import LIFETIME, Grader
-from .result import Unit, assemble
-from .sandbox import Limits, SandboxError
-from .sandbox.forkserver import ForkServer, WorkerProcess
-from .suite import ROOT, Suite, SuiteError
-from .suite import load as load_suite
-from .verdict import Outcome, Verdict
-
-GRACE = 10.0  # seconds a child may take beyond the submission's own time
-
-
-class _Grading:
-    """One unit being graded: its worker, and the grader that runs the tests."""
-
-    def __init__(self, suite: Suite, server: ForkServer, unit: Unit, grader: Grader) -> None:
-        self.suite, self.unit, self.grader = suite, unit, grader
-        unit.started = unit.started or time.monotonic()
-        limits = Limits(
-            cpu_seconds=suite.budget.submission_seconds,
-            wall_seconds=suite.budget.submission_seconds + GRACE,
-            memory_mib=suite.budget.memory_mib,
-        )
-        # Process 1 of a namespace cannot kill itself; elsewhere a learner's code may have done it.
-        self.killed_from_outside = "pid-namespace" in server.protections
-        self.lost: dict[str, Any] | None = None
-        self.done = False  # every test has its outcome
-        self.ended = False  # the grader has gone on
-        self.deadline = unit.started + suite.budget.submission_seconds + GRACE
-        self.worker: WorkerProcess = server.spawn(limits)
-        grader.begin(unit, self.worker.sock)
-
-    def read(self) -> bool:
-        """Take in what the grader wrote. False when there is no more to come."""
-        records = self.grader.records()
-        for record in records or []:
-            self.take(record)
-        return records is not None and not self.ended
-
-    def take(self, record: dict[str, Any]) -> None:
-        unit = self.unit
-        if "outcome" in record:
-            unit.outcomes.append(record["outcome"])
-        elif "lost" in record:
-            self.lost = record
-        elif "unreadable" in record:
-            unit.reason, self.done = record["unreadable"], True
-        elif "trouble" in record:
-            unit.trouble = record["trouble"]
-        elif "saw" in record:
-            entry = {
-                "exercise": record["exercise"], "kind": "operator-seen", "line": 0,
-                "detail": "autograd" if record["saw"] == "autograd" else f"aten::{record['saw']}",
-            }  # fmt: skip
-            if entry not in unit.review:
-                unit.review.append(entry)
-        elif "done" in record:
-            self.done = True
-        elif "end" in record:
-            self.ended = True
-        else:
-            unit.sha256 = record.get("sha256", unit.sha256)
-            unit.notices += [n for n in record.get("notices", []) if n not in unit.notices]
-            self.take_review(record.get("review", []))
-
-    def take_review(self, findings: list[dict[str, Any]]) -> None:
-        for finding in findings:
-            source = finding.pop("source")
-            if finding not in self.unit.review:  # a second try tells it again
-                self.unit.review.append(finding)
-            if finding["kind"] == "forbidden-call" and self.suite.policy == "zero":
-                self.unit.zeroed.setdefault(
-                    finding["exercise"],
-                    f"This exercise asks you to write it yourself, and line {finding['line']} "
-                    f"calls {finding['detail']}: `{source.strip()}`",
-                )
-
-    def end(self) -> bool:
-        """End the worker. True when the unit is finished, False when more is to be run."""
-        died = self.lost is not None and _has_ended(self.worker.pid)
-        self.worker.sock.close()
-        self.worker.kill()
-        unit = self.unit
-        if self.done:
-            broken = any(o["verdict"] == Verdict.INTERNAL_ERROR for o in unit.outcomes)
-            return True if not broken or unit.retried else self.retry()
-        if self.lost is not None:
-            return self.settle_loss(died)
-        # The grader itself failed, died or ran over: an internal error, tried once more.
-        unit.trouble = unit.trouble or "the grading process ended early"
-        unit.reason = None
-        if unit.retried:
-            unit.reason = "internal error: " + unit.trouble.strip().splitlines()[-1]
-            return True
-        return self.retry()
-
-    def retry(self) -> bool:
-        """Have the unit run once more from its start. Returns False."""
-        self.unit.outcomes.clear()
-        self.unit.lost.clear()
-        self.unit.retried = True
-        self.unit.started = time.monotonic()
-        return False
-
-    def settle_loss(self, died: bool) -> bool:
-        """Give the test that lost its worker its verdict, and go on after it.
-
-        died: the worker had ended before the grader ended it.
-        """
-        unit, lost = self.unit, self.lost
-        outcome = _loss(lost, self.worker)
-        crashed = died and outcome.verdict == Verdict.CRASHED
-        by_signal = crashed and self.worker.exit().signal
-        if by_signal == signal.SIGKILL and not unit.retried:
-            # No limit explains it: the machine was short of memory, or a person did it.
-            return self.retry()
-        if by_signal == signal.SIGKILL and self.killed_from_outside:
-            unit.reason = "internal error: something killed its worker twice"
-            return True
-        over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
-        if lost["start"]:
-            if unit.own_cells and not unit.outcomes and not over:
-                # Perhaps only the learner's own extra cells are at fault: try without them.
-                unit.own_cells = False
-                unit.notices.append(
-                    "Your own extra cells were left out, because running the whole notebook "
-                    f"ended in: {outcome.verdict}."
-                )
-                return False
-            over = True
-        else:
-            unit.outcomes.append(outcome.as_dict())
-            unit.lost.setdefault(lost["name"], []).append(str(outcome.verdict))
-        if over:
-            left = len(self.suite.tests) - len(unit.outcomes)
-            unit.outcomes += [outcome.as_dict()] * left
-        return len(unit.outcomes) == len(self.suite.tests)
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a process has ended by itself, or does so within a moment. Needs /proc."""
-    for _ in range(20):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except ProcessLookupError:
-            return True
-        except FileNotFoundError:
-            return os.path.isdir("/proc/self")
-        if state in "ZX":
-            return True
-        time.sleep(0.01)
-    return False
-
-
-def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
-    """The verdict for a worker that is gone, by how it ended."""
-    if lost["lost"] == Verdict.TIMEOUT or lost["message"].startswith("The reply"):
-        return Outcome(Verdict(lost["lost"]), lost["message"])
-    ended = worker.exit()
-    name = lost["name"] or "your notebook"
-    subject = f"`{lost['name']}`" if lost["name"] else "Running your notebook"
-    if ended.kind == "memory":
-        return Outcome(Verdict.MEMORY, f"{subject} used more memory than the limit.")
-    if ended.kind == "output":
-        return Outcome(Verdict.OUTPUT_LIMIT, f"{subject} printed more than the limit.")
-    if ended.kind == "wall":
-        return Outcome(Verdict.TIMEOUT, f"{subject} ran longer than the limit.")
-    if ended.kind == "cpu":
-        return Outcome(Verdict.TIMEOUT, f"{subject} used more CPU time than the limit.")
-    if ended.kind == "signal":
-        by = f" (signal {ended.signal})" if ended.signal else ""
-        return Outcome(Verdict.CRASHED, f"The Python process died{by} in {name}.")
-    return Outcome(
-        Verdict.CRASHED,
-        f"The Python process ended itself in {name}. Does the code call exit?",
-    )
-
-
-class _Runner:
-    """Grades the units that come on standard input, `jobs` at a time, until it closes.
-
-    What is not finished then is given up: nobody is there to read its result.
-    """
-
-    def __init__(self, suite: Suite, server: ForkServer, jobs: int) -> None:
-        self.suite, self.server, self.jobs = suite, server, jobs
-        self.selector = selectors.DefaultSelector()
-        self.waiting: list[Unit] = []
-        self.running: list[_Grading] = []
-        self.idle: list[Grader] = []
-
-    def serve(self) -> None:
-        try:
-            self._serve()
-        finally:
-            for grader in [*self.idle, *(grading.grader for grading in self.running)]:
-                grader.kill()
-
-    def _serve(self) -> None:
-        self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
-        open_input, pending = True, b""
-        while open_input:
-            while self.waiting and len(self.running) < self.jobs:
-                self.begin(self.waiting.pop(0))
-            for key, _ in self.selector.select(timeout=0.5):
-                if key.data == "input":
-                    data = os.read(sys.stdin.fileno(), 1 << 16)
-                    open_input = bool(data)
-                    *lines, pending = (pending + data).split(b"\n")
-                    self.waiting += [Unit(**json.loads(line)) for line in lines]
-                elif not key.data.read():
-                    self.finish(key.data)
-            for grading in [g for g in self.running if time.monotonic() > g.deadline]:
-                self.finish(grading)
-
-    def begin(self, unit: Unit) -> None:
-        grader = self.idle.pop() if self.idle else Grader(self.suite)
-        grading = _Grading(self.suite, self.server, unit, grader)
-        self.selector.register(grader.sock, selectors.EVENT_READ, grading)
-        self.running.append(grading)
-
-    def finish(self, grading: _Grading) -> None:
-        self.selector.unregister(grading.grader.sock)
-        self.running.remove(grading)
-        if grading.ended and grading.grader.graded < LIFETIME:
-            self.idle.append(grading.grader)
-        else:
-            grading.grader.kill()
-        if not grading.end():
-            self.waiting.insert(0, grading.unit)
-            return
-        unit = grading.unit
-        if unit.trouble:
-            print(unit.trouble, file=sys.stderr, flush=True)
-        _write({"id": unit.id, "result": assemble(self.suite, unit)})
-        for test, outcome in zip(self.suite.tests, unit.outcomes, strict=False):
-            if outcome["verdict"] == Verdict.WRONG:
-                self.suite.replays(test, unit.seed)  # once here, for graders forked later
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def _write(record: dict[str, Any]) -> None:
@@ -277,7 +37,6 @@ def main(argv: list[str]) -> int:
     """`python -m autograder.runner ASSIGNMENT JOBS [--weak]`; started by the engine."""
     # Ctrl-C goes to the whole group; the engine closes standard input when it stops.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)  # before any operation: a fork after a parallel one hangs
     try:
         return _run(argv[0], int(argv[1]), weak="--weak" in argv)
     except BrokenPipeError:  # the engine is gone
@@ -288,11 +47,22 @@ def main(argv: list[str]) -> int:
 def _run(assignment: str, jobs: int, weak: bool) -> int:
     try:
         server = ForkServer(weak=weak, preload=_needed(assignment))
-        suite = load_suite(assignment)
+    except SandboxError as error:
+        _write({"error": str(error), "again": True})
+        return 1
+    # Late, so that the sandbox loads torch at the same time.
+    import torch
+
+    from . import slots
+    from . import suite as suites
+
+    torch.set_num_threads(1)  # before any operation: a fork after a parallel one hangs
+    try:
+        suite = suites.load(assignment)
         _ = suite.misconceptions
         suite.rehearse()
         protections = list(server.protections)
-    except (SuiteError, SandboxError) as error:
+    except (suites.SuiteError, SandboxError) as error:
         _write({"error": str(error), "again": isinstance(error, SandboxError)})
         return 1
     gc.collect()
@@ -307,7 +77,7 @@ def _run(assignment: str, jobs: int, weak: bool) -> int:
                 "exercises": suite.exercises,
             }
         )
-        _Runner(suite, server, jobs).serve()
+        slots.Slots(suite, server, jobs, _write).serve()
     except (SandboxError, TimeoutError) as error:  # the engine starts another runner
         print(f"autograder: the sandbox failed and is started again: {error}", file=sys.stderr)
         return 1
