@@ -56,7 +56,7 @@ class Child:
             lost = self.unit.lost.get(name, [])
             if len(lost) >= 2:
                 text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
-                self.tell(outcome=Outcome(Verdict(lost[-1]), text)).as_dict()
+                self.tell(outcome=Outcome(Verdict(lost[-1]), text).as_dict())
                 continue
             try:
                 outcome = self.judge(test, student)
