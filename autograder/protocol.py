@@ -115,7 +115,8 @@ def _encode_tensor(value: torch.Tensor, tensors: dict[str, torch.Tensor]) -> dic
         node["shape"] = list(data.shape)
         # An expanded axis (stride 0) repeats one element: send that element once.
         data = data[tuple(slice(0, 1) if s == 0 else slice(None) for s in data.stride())]
-    data = data.cpu().resolve_neg().contiguous()
+    if not data.is_contiguous() or data.is_cuda or data.is_neg():
+        data = data.cpu().resolve_neg().contiguous()
     if data.numel() and not data.data_ptr():
         raise TypeError("a tensor without memory of its own")
     tensors[str(index)] = data
