@@ -1,7 +1,5 @@
 """From the runs of the bake-off to a table: means, intervals, failures, speeds.
 
-Needs scipy, which scikit-learn brings along.
-
     table = Table(json.loads(RECORD.read_text()))
     table.rows("text"); table.pairs("text"); table.failures("text"); table.speeds("text")
 
