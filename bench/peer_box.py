@@ -27,7 +27,7 @@ FILES = ("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/ld.so.cache", 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 GIB = 2**30
 LIMITS = {
-    "RLIMIT_AS": 16 * GIB, "RLIMIT_NPROC": 400, "RLIMIT_FSIZE": GIB // 4, "RLIMIT_CPU": 240,
+    "RLIMIT_AS": 8 * GIB, "RLIMIT_NPROC": 400, "RLIMIT_FSIZE": GIB, "RLIMIT_CPU": 600,
     "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1024,
 }  # fmt: skip
 _BIND, _REC, _PRIVATE = 4096, 16384, 1 << 18
@@ -82,7 +82,7 @@ def _build(root: str, case: str, shown: Sequence[str]) -> None:
     for name in ("tmp", "home", "var/tmp", "run", "proc", "dev/shm"):
         os.makedirs(f"{root}/{name}", exist_ok=True)
     for name in ("tmp", "home", "var/tmp", "run", "dev/shm"):
-        _mount("tmpfs", f"{root}/{name}", "tmpfs", _NOSUID | _NODEV, "size=256m,mode=1777")
+        _mount("tmpfs", f"{root}/{name}", "tmpfs", _NOSUID | _NODEV, "size=1g,mode=1777")
     for path in (*SYSTEM, *FILES, *shown):
         _show(root, path)
     for name in DEVICES:
