@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from book.experiments.resumable import Setting, resumable
-from book.experiments.transformer import (
+from .resumable import Setting, resumable
+from .transformer import (
     CharModel,
     admin_init,
     corpus,
@@ -100,30 +100,49 @@ def rates() -> list[Setting]:
     ]
 
 
-def placements() -> list[Setting]:
-    """All placements, 12 layers, no warm-up."""
-    pairs = [(p, lr) for lr in (3e-3, 1e-2) for p in ("post", "pre", *OTHERS)]
-    pairs += [(p, 3e-2) for p in ("pre", "qk-norm", "sandwich", "output-norm", "olmo2")]
-    return [{"layers": 12, "placement": p, "lr": lr, "warmup": 0, "seed": 0} for p, lr in pairs]
+def placements(lr: float) -> list[Setting]:
+    """Placements with 12 layers and no warm-up; at large rates those that may survive them."""
+    every = ("post", "pre", *OTHERS)
+    which = {
+        3e-3: every,
+        1e-2: [p for p in every if p not in ("none", "b2t")],
+        3e-2: ["pre", "qk-norm", "sandwich", "output-norm"],
+    }[lr]
+    return [{"layers": 12, "placement": p, "lr": lr, "warmup": 0, "seed": 0} for p in which]
 
 
-def finals() -> list[Setting]:
+def finals(layers: int) -> list[Setting]:
     """Where both train: which ends better?"""
-    cases = [(2, lr, seed) for lr in (3e-3, 1e-3) for seed in (0, 1, 2)]
-    cases += [(4, 3e-3, seed) for seed in (0, 1)]
+    cases = (
+        [(3e-3, 0), (3e-3, 1)]
+        if layers == 4
+        else [(lr, seed) for lr in (3e-3, 1e-3) for seed in (0, 1, 2)]
+    )
     long = {"warmup": 150, "steps": 1200, "batch": 16, "cosine": True}
     return [
         {"layers": layers, "placement": p, "lr": lr, "seed": seed, **long}
-        for layers, lr, seed in cases
+        for lr, seed in cases
         for p in ("post", "pre")
     ]
+
+
+def recorded() -> dict[str, Any]:
+    """The record that the page shows."""
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def find(record: dict[str, Any], **wanted: Any) -> dict[str, Any] | None:
+    """The result of the recorded run with exactly this setting, or None."""
+    setting = {"warmup": 0, "seed": 0, **wanted}
+    return next((r["result"] for r in record["runs"] if r["setting"] == setting), None)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     RUNS.parent.mkdir(exist_ok=True)
     every = rates()
-    every += [setting for setting in placements() + finals() if setting not in every]
+    for more in (placements(3e-3), finals(2), placements(1e-2), placements(3e-2), finals(4)):
+        every += [setting for setting in more if setting not in every]
     records = list(resumable(RUNS, every, run))
     record = {
         "what": "training of small causal character models; loss: mean training loss of the last "
