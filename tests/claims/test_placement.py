@@ -296,3 +296,53 @@ def test_n11_late_pre_ln_blocks_can_be_left_out_and_scaling_slows_the_stream():
     assert live[0] > 3 * max(live[1:])
     plain, scaled = (experiments.stream(p, 24, 0) for p in ("pre", "ln-scaling"))
     assert plain[-1] > 4 * scaled[-1]
+
+
+# -- with the effect off, the tests notice ---------------------------------------------------------
+
+
+def always(function, placement):
+    """`function` with every placement replaced by one."""
+    return lambda wanted, *rest, **options: function(placement, *rest, **options)
+
+
+def notices(claim) -> None:
+    with pytest.raises(AssertionError):
+        claim()
+
+
+def test_n01_c137_notice_when_every_model_is_pre_ln(monkeypatch):
+    monkeypatch.setitem(globals(), "gradients", always(gradients, "pre"))
+    monkeypatch.setattr(experiments, "gradients", always(experiments.gradients, "pre"))
+    notices(test_n01_the_last_gradient_against_depth)
+    notices(test_c137_gradients_differ_between_layers_and_explode_without_a_norm)
+
+
+def test_c138_notices_when_the_stream_of_pre_ln_is_normalized(monkeypatch):
+    monkeypatch.setattr(experiments, "stream", always(experiments.stream, "post"))
+    notices(test_c138_n01_the_stream_grows_in_pre_ln_and_not_in_post_ln)
+
+
+def test_n02_notices_when_the_final_norm_stays(monkeypatch):
+    right = experiments.first_loss
+    monkeypatch.setattr(experiments, "first_loss", lambda depth, seed, **options: right(6, seed))
+    notices(test_n02_without_the_final_norm_the_first_loss_grows_with_depth)
+
+
+def test_n03_notices_when_admin_is_plain_post_ln(monkeypatch):
+    right = experiments.shares
+    monkeypatch.setattr(experiments, "shaken", lambda placement, depth, seed: float(depth))
+    monkeypatch.setattr(experiments, "shares", always(right, "post"))
+    notices(test_n03_small_changes_are_amplified_in_post_ln_and_not_with_admin)
+
+
+def test_c035_c049_n04_notice_when_post_ln_trains_like_pre_ln(monkeypatch):
+    monkeypatch.setitem(globals(), "trained", always(trained, "pre"))
+    notices(test_c035_c048_post_ln_without_warm_up_stays_at_letter_frequencies)
+    notices(test_c049_pre_ln_learns_at_rates_where_post_ln_collapses)
+    notices(test_c074_n04_n07_placements_with_a_free_stream_learn_where_post_ln_is_stuck)
+
+
+def test_n07_notices_when_nothing_bounds_the_stream(monkeypatch):
+    monkeypatch.setitem(globals(), "trained", always(trained, "pre"))
+    notices(test_n07_c146_a_norm_on_the_output_keeps_the_trained_stream_small)
