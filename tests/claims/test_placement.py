@@ -206,6 +206,8 @@ def test_n03_small_changes_are_amplified_in_post_ln_and_not_with_admin():
     assert growth("post") > 1.5 * max(growth("pre"), growth("admin"))
     late = {p: experiments.shares(p, 12, 0)[-6:] for p in ("post", "pre", "admin")}
     assert min(late["post"]) > 0.15 > 0.1 > max(late["pre"] + late["admin"])
+    # The effect that did not show: training without warm-up.
+    assert sweep.find(RECORD, layers=12, placement="admin", lr=3e-3)["loss"] > STUCK
 
 
 def test_n08_the_first_gradient_grows_with_depth_when_only_outputs_are_normalized():
