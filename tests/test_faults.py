@@ -165,7 +165,7 @@ def test_a_full_disk_under_the_results_is_one_line_and_the_next_run_goes_on(
     results.mkdir()
     mounts.mount("-t", "tmpfs", "-o", "size=4m", "none", str(results))
     seen = mounts.seen(course)
-    for leave in (60_000, 40_000):
+    for leave in (45_000, 30_000):
         filler = fill(seen / "results", leave)
         stored = whole_units(seen)
         said = grader.run(course, inside=mounts.enter)
