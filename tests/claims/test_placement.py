@@ -246,20 +246,19 @@ def test_c049_pre_ln_learns_at_rates_where_post_ln_collapses():
 
 def test_c050_c051_c072_the_recorded_pairs():
     long = {"warmup": 150, "steps": 1200, "batch": 16, "cosine": True}
-    ends, early = [], {3e-3: [], 1e-3: []}
-    for layers, lr in ((2, 3e-3), (2, 1e-3), (4, 3e-3)):
-        for seed in SEEDS:
+    ends, early = {2: [], 4: []}, {3e-3: [], 1e-3: []}
+    for layers, lr, seeds in ((2, 3e-3, SEEDS), (2, 1e-3, SEEDS), (4, 3e-3, (0, 1))):
+        for seed in seeds:
             post, pre = (
                 sweep.find(RECORD, layers=layers, placement=p, lr=lr, seed=seed, **long)
                 for p in ("post", "pre")
             )
-            if post and pre:
-                ends.append(pre["validation"] - post["validation"])
-                early[lr].append(pre["early"] - post["early"])
-    assert len(ends) >= 6 and max(map(abs, ends)) < 0.1
-    assert sum(gap > 0 for gap in ends) > 0.7 * len(ends)
-    assert sum(gap < 0 for gap in early[3e-3]) > 0.7 * len(early[3e-3])
-    assert max(map(abs, early[1e-3])) < 0.05  # level: the effect does not show at this rate
+            ends[layers].append(pre["validation"] - post["validation"])
+            early[lr].append(pre["early"] - post["early"])
+    assert max(map(abs, ends[2] + ends[4])) < 0.1
+    assert sum(gap > 0 for gap in ends[2]) >= 5 and sum(gap < 0 for gap in early[3e-3]) >= 4
+    # What did not show: the better end with four blocks, the early lead at the smaller rate.
+    assert max(ends[4]) < 0 and max(map(abs, early[1e-3])) < 0.05
     deep = sweep.find(RECORD, layers=12, placement="post", lr=3e-3, warmup=100)
     assert deep["loss"] > STUCK
 
