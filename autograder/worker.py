@@ -46,6 +46,8 @@ WATCHED = (
     "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
     "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",
     "_native_batch_norm_legit.no_stats/MkldnnCPU", "_batch_norm_with_update/MkldnnCPU",
+    "_scaled_dot_product_flash_attention_for_cpu/CPU", "_native_multi_head_attention/CPU",
+    "_transformer_encoder_layer_fwd/CPU",
 )  # fmt: skip
 _seen: set[str] = set()
 _libraries: list[Any] = []  # registrations end when these are collected

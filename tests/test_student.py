@@ -330,3 +330,25 @@ def test_the_watch_changes_neither_values_nor_gradients(name):
     ours, theirs = (torch.autograd.grad(y, [x, weight], g) for y in (want, got))
     assert all(torch.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
     assert any(name in seen for seen in worker._seen)
+
+
+def test_the_watch_changes_nothing_of_ready_made_attention():
+    torch.manual_seed(0)
+    x = torch.randn(2, 4, 5, 8, dtype=torch.float64, requires_grad=True)
+    mask, g = torch.arange(5)[None] < 4, torch.randn(2, 4, 5, 8, dtype=torch.float64)
+    scores = (x @ x.transpose(-1, -2) / 8**0.5).masked_fill(~mask, -torch.inf)
+    want = scores.softmax(-1) @ x
+    worker.watch_operators()
+    worker._seen.clear()
+    got = torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+    assert torch.allclose(got, want)
+    ours, theirs = (torch.autograd.grad(y, x, g)[0] for y in (want, got))
+    assert torch.allclose(ours, theirs)
+    assert worker._seen == {"_scaled_dot_product_flash_attention_for_cpu"}
+    worker._seen.clear()
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    tokens = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        fast = layer(tokens, tokens, tokens)[0]
+    assert torch.allclose(fast, layer(tokens, tokens, tokens)[0], atol=1e-6)
+    assert "_native_multi_head_attention" in worker._seen
