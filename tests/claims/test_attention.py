@@ -6,22 +6,12 @@ an order with a wide margin, never a loss.
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from book.experiments import attention as experiments
 from solutions.attention import attention as reference
-
-
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def largest(x: Tensor) -> float:

@@ -19,14 +19,6 @@ from book.experiments.bake_off_table import Table, t_interval
 NORMED = ("batch", "layer", "rms")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def no_norms(monkeypatch):
     """Every norm is replaced by nothing."""

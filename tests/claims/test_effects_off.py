@@ -7,12 +7,11 @@ and demands that its assertions notice. So a test of a claim cannot pass by itse
 
 from __future__ import annotations
 
-import pytest
-import torch
 from torch import nn
 from torch.nn import functional as F
 
 from . import (
+    notices,
     test_attention,
     test_batchnorm,
     test_family,
@@ -20,21 +19,6 @@ from . import (
     test_rmsnorm,
     test_why_normalize,
 )
-
-
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def notices(claim) -> None:
-    """The test `claim` raises an AssertionError, and no other error."""
-    with pytest.raises(AssertionError):
-        claim()
 
 
 def untouched(x, *rest, **options):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,15 +15,6 @@ from torch.nn import functional as F
 from book.experiments import family as experiments
 from book.experiments import family_digits
 from solutions.family import family as reference
-
-
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def normal(*shape: int) -> Tensor:

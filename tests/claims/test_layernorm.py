@@ -16,15 +16,6 @@ from book.experiments import layernorm as experiments
 from solutions.layernorm import layernorm as reference
 
 
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def normal(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 

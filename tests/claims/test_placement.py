@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -19,18 +18,11 @@ from book.experiments import placement_sweep as sweep
 from book.experiments.transformer import Block, CharModel, corpus, unigram_loss
 from solutions.placement import placement as reference
 
+from . import notices
+
 SEEDS = (0, 1, 2)
 STUCK = 3.1  # a model of letter frequencies has 3.25; one that learns is below 2.9 by then
 RECORD = sweep.recorded()
-
-
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @functools.cache
@@ -305,11 +297,6 @@ def test_n11_late_pre_ln_blocks_can_be_left_out_and_scaling_slows_the_stream():
 def always(function, placement):
     """`function` with every placement replaced by one."""
     return lambda wanted, *rest, **options: function(placement, *rest, **options)
-
-
-def notices(claim) -> None:
-    with pytest.raises(AssertionError):
-        claim()
 
 
 def test_n01_c137_notice_when_every_model_is_pre_ln(monkeypatch):

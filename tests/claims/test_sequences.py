@@ -18,15 +18,6 @@ from book.experiments import sequences_text
 from solutions.sequences import sequences as reference
 
 
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def largest(x: Tensor) -> float:
     return x.abs().max().item()
 

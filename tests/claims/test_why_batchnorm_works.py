@@ -20,15 +20,6 @@ from book.experiments.layernorm import digits
 CHANCE = math.log(10)
 
 
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def recorded(part: str) -> dict:
     return json.loads(sweep.RECORD.read_text(encoding="utf-8"))[part]
 

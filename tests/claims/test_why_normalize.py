@@ -23,15 +23,6 @@ from solutions.scaling import scaling as reference
 CHANCE = math.log(10)
 
 
-@pytest.fixture(autouse=True)
-def one_seed_and_one_thread():
-    torch.manual_seed(0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def normal(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 
