@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from for_real import graded
 from in_process import grade, load, score
 from torch import nn
 from torch.nn import functional as F
 
 import solutions.attention.attention as reference
-from autograder import engine, forbidden, submission
+from autograder import forbidden, submission
 from autograder.suites.attention import inputs
 
-ROOT = Path(__file__).resolve().parent.parent
-RELEASED = ROOT / "exercises" / "attention" / "attention.ipynb"
 EXERCISES = ["attention", "MultiHeadAttention"]
 
 
@@ -244,31 +241,19 @@ class MultiHeadAttention(nn.Module):
 """
 
 
-def graded_for_real(folder, cells):
-    notebook = nbformat.read(RELEASED, as_version=4)
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        cell.source = cells.get(grade_id, cell.source)
-    path = folder / "attention.ipynb"
-    nbformat.write(notebook, path)
-    result = engine.grade_notebook("attention", path)
-    assert result["status"] == "graded"
-    return {e["name"]: e for e in result["exercises"]}, result
-
-
 def solution(name):
     return inspect.getsource(vars(reference)[name])
 
 
 def test_for_real_a_right_solution_gets_full_marks(tmp_path):
-    _, result = graded_for_real(tmp_path, {name: solution(name) for name in EXERCISES})
+    _, result = graded("attention", tmp_path, {name: solution(name) for name in EXERCISES})
     assert result["review"] == []
     assert result["score"] == 20
 
 
 def test_for_real_a_view_without_transpose_is_named(tmp_path):
     cells = {"attention": solution("attention"), "MultiHeadAttention": VIEWED}
-    exercises, _ = graded_for_real(tmp_path, cells)
+    exercises, _ = graded("attention", tmp_path, cells)
     tests = {t["name"]: t for t in exercises["MultiHeadAttention"]["tests"]}
     assert tests["test_many_heads"]["misconception"] == "view-without-transpose"
     assert tests["test_one_head"]["verdict"] == "pass"

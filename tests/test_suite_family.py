@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from for_real import graded
 from in_process import grade, load, score
 from torch import nn
 from torch.nn import functional as F
 
 import solutions.family.family as reference
-from autograder import engine, forbidden, submission
+from autograder import forbidden, submission
 from autograder.suites.family import inputs
 
-ROOT = Path(__file__).resolve().parent.parent
-RELEASED = ROOT / "exercises" / "family" / "family.ipynb"
 FUNCTIONS = ["normalize", "instance_norm", "group_norm", "standardize_weight"]
 EXERCISES = [*FUNCTIONS, "SwitchableNorm2d"]
 
@@ -195,27 +192,15 @@ def standardize_weight(w, eps):
 """
 
 
-def graded_for_real(folder, cells):
-    notebook = nbformat.read(RELEASED, as_version=4)
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        cell.source = cells.get(grade_id, cell.source)
-    path = folder / "family.ipynb"
-    nbformat.write(notebook, path)
-    result = engine.grade_notebook("family", path)
-    assert result["status"] == "graded"
-    return {e["name"]: e for e in result["exercises"]}, result
-
-
 def test_for_real_a_right_solution_gets_full_marks(tmp_path):
     cells = {name: inspect.getsource(vars(reference)[name]) for name in EXERCISES}
-    _, result = graded_for_real(tmp_path, cells)
+    _, result = graded("family", tmp_path, cells)
     assert result["review"] == []
     assert sum(e["score"] for e in result["exercises"] if e["name"] in EXERCISES) == 25
 
 
 def test_for_real_published_code_is_told_both_of_its_differences(tmp_path):
-    exercises, _ = graded_for_real(tmp_path, {"standardize_weight": PUBLISHED})
+    exercises, _ = graded("family", tmp_path, {"standardize_weight": PUBLISHED})
     tests = {t["name"]: t for t in exercises["standardize_weight"]["tests"]}
     assert "unbiased-variance+eps-outside-root" in {t["misconception"] for t in tests.values()}
     assert tests["test_linear"]["verdict"] == "pass"

@@ -6,20 +6,18 @@ What holds for every suite is in `test_every_suite.py`.
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 from alternatives.layernorm import module
+from for_real import graded
 from in_process import grade, load, score
 from torch import nn
 
 import solutions.layernorm.layernorm as reference
-from autograder import engine, forbidden, submission
+from autograder import forbidden, submission
 from autograder.suites.layernorm import inputs
 
-ROOT = Path(__file__).resolve().parent.parent
 POINTS = {"layer_norm": 8.0, "LayerNorm": 5.0, "layer_norm_backward": 7.0}
 
 
@@ -243,7 +241,6 @@ def test_autograd_is_forbidden_in_the_backward_exercise_only(spelling):
 
 # -- through notebook, sandbox and worker --------------------------------------------------------
 
-RELEASED = ROOT / "exercises" / "layernorm" / "layernorm.ipynb"
 LISTING = """
 def layer_norm(x, weight, bias, eps):
     mean = x.mean(-1, keepdim=True)
@@ -264,30 +261,18 @@ def layer_norm(x, weight, bias, eps):
 """
 
 
-def graded_for_real(folder, cells):
-    notebook = nbformat.read(RELEASED, as_version=4)
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        cell.source = cells.get(grade_id, cell.source)
-    path = folder / "layernorm.ipynb"
-    nbformat.write(notebook, path)
-    result = engine.grade_notebook("layernorm", path)
-    assert result["status"] == "graded"
-    return {e["name"]: e for e in result["exercises"]}, result
-
-
 def source_of(name):
     return inspect.getsource(vars(reference)[name])
 
 
 def test_for_real_a_right_solution_gets_full_marks(tmp_path):
-    _, result = graded_for_real(tmp_path, {name: source_of(name) for name in POINTS})
+    _, result = graded("layernorm", tmp_path, {name: source_of(name) for name in POINTS})
     assert (result["score"], result["review"]) == (20, [])
 
 
 def test_for_real_a_listing_gets_the_points_of_what_it_does_right(tmp_path):
     cells = {"layer_norm": LISTING, "layer_norm_backward": SLIP}
-    exercises, _ = graded_for_real(tmp_path, cells)
+    exercises, _ = graded("layernorm", tmp_path, cells)
     listed = {t["name"]: t for t in exercises["layer_norm"]["tests"]}
     first = listed["test_one_vector"]
     assert first["misconception"] == "unbiased-variance+eps-outside-root"
@@ -301,7 +286,7 @@ def test_for_real_a_listing_gets_the_points_of_what_it_does_right(tmp_path):
 
 
 def test_for_real_a_ready_made_layer_norm_gets_no_points(tmp_path):
-    exercises, result = graded_for_real(tmp_path, {"layer_norm": WITHOUT_WORK})
+    exercises, result = graded("layernorm", tmp_path, {"layer_norm": WITHOUT_WORK})
     assert exercises["layer_norm"]["score"] == 0
     found = [(r["kind"], r["line"]) for r in result["review"] if r["exercise"] == "layer_norm"]
     assert ("forbidden-call", 3) in found

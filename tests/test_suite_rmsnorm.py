@@ -6,20 +6,18 @@ What holds for every suite is in `test_every_suite.py`.
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from for_real import graded
 from in_process import grade
 from torch import nn
 from torch.nn import functional as F
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder import engine, forbidden, release, submission
+from autograder import forbidden, release, submission
 from autograder.suite import load
 
-RELEASED = Path(__file__).resolve().parent.parent / "exercises" / "rmsnorm" / "rmsnorm.ipynb"
 POINTS = release.points("rmsnorm")
 FUNCTIONS = ("rms_norm", "partial_rms_norm", "scale_norm", "ada_norm")
 MODULES = ("RMSNorm", "AdaLayerNorm", "DynamicTanh")
@@ -187,21 +185,11 @@ def test_for_real_a_right_solution_gets_full_marks_and_a_listing_is_told_its_mis
 def rms_norm(x, weight, eps):
     return x / (x.norm(dim=-1, keepdim=True) * x.shape[-1] ** -0.5).clamp(min=eps) * weight
 """
-    results = []
-    for changed in ({}, {"rms_norm": listing}):
-        notebook = nbformat.read(RELEASED, as_version=4)
-        for cell in notebook.cells:
-            name = cell.metadata.get("nbgrader", {}).get("grade_id")
-            if name in POINTS:
-                cell.source = changed.get(name) or inspect.getsource(vars(reference)[name])
-        path = tmp_path / "rmsnorm.ipynb"
-        nbformat.write(notebook, path)
-        results.append(engine.grade_notebook("rmsnorm", path))
-    right, listed = results
-    assert (right["status"], right["score"], right["review"]) == ("graded", 38, [])
-    tests = {
-        t["name"]: t for e in listed["exercises"] for t in e["tests"] if e["name"] == "rms_norm"
-    }
+    cells = {name: inspect.getsource(vars(reference)[name]) for name in POINTS}
+    _, right = graded("rmsnorm", tmp_path, cells)
+    exercises, listed = graded("rmsnorm", tmp_path, cells | {"rms_norm": listing})
+    assert (right["score"], right["review"]) == (38, [])
+    tests = {t["name"]: t for t in exercises["rms_norm"]["tests"]}
     assert tests["test_eps"]["misconception"] == "eps-clamped"
     assert tests["test_weight"]["verdict"] == "pass"
     assert 25 < listed["score"] < 38 and listed["review"] == []

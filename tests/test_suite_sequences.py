@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
-import nbformat
 import pytest
 import torch
+from for_real import graded
 from in_process import grade, load, score
 from torch.nn import functional as F
 
 import solutions.sequences.sequences as reference
-from autograder import engine, forbidden, submission
+from autograder import forbidden, submission
 from autograder.suites.sequences import inputs
 
-ROOT = Path(__file__).resolve().parent.parent
-RELEASED = ROOT / "exercises" / "sequences" / "sequences.ipynb"
 EXERCISES = ["padding_mask", "masked_mean_var", "masked_batch_norm", "running_stat_distance"]
 
 
@@ -288,27 +285,15 @@ def masked_batch_norm(x, mask, weight, bias, eps):
 """
 
 
-def graded_for_real(folder, cells):
-    notebook = nbformat.read(RELEASED, as_version=4)
-    for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        cell.source = cells.get(grade_id, cell.source)
-    path = folder / "sequences.ipynb"
-    nbformat.write(notebook, path)
-    result = engine.grade_notebook("sequences", path)
-    assert result["status"] == "graded"
-    return {e["name"]: e for e in result["exercises"]}, result
-
-
 def test_for_real_a_right_solution_gets_full_marks(tmp_path):
     cells = {name: inspect.getsource(vars(reference)[name]) for name in EXERCISES}
-    _, result = graded_for_real(tmp_path, cells)
+    _, result = graded("sequences", tmp_path, cells)
     assert result["review"] == []
     assert sum(e["score"] for e in result["exercises"] if e["name"] in EXERCISES) == 20
 
 
 def test_for_real_published_code_loses_the_tests_about_its_differences(tmp_path):
-    exercises, _ = graded_for_real(tmp_path, {"masked_batch_norm": PUBLISHED})
+    exercises, _ = graded("sequences", tmp_path, {"masked_batch_norm": PUBLISHED})
     tests = {t["name"]: t for t in exercises["masked_batch_norm"]["tests"]}
     wrong = {name.removeprefix("test_") for name, t in tests.items() if t["verdict"] != "pass"}
     assert {"padding_comes_out_as_zero", "eps", "precision", "half_types"} <= wrong
