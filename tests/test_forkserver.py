@@ -263,8 +263,10 @@ def test_a_folder_in_use_and_those_of_others_are_left_alone(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "autograder-notes-mine").mkdir()
-    (tmp_path / "autograder-12-link").symlink_to(tmp_path / "autograder-notes-mine")
-    gone, held = (tmp_path / f"autograder-{2**22 + i}-left" for i in range(2))  # no such process
+    (tmp_path / f"autograder-{2**22}-notes").mkdir()  # a person's own
+    nobody = 2**22  # no process has so high a number
+    (tmp_path / f"autograder-{nobody}-pointing").symlink_to(tmp_path / "autograder-notes-mine")
+    gone, held = (tmp_path / f"autograder-{nobody + i}-leftover" for i in range(2))
     gone.mkdir()
     held.mkdir()
     lock = os.open(held, os.O_RDONLY)
@@ -276,6 +278,7 @@ def test_a_folder_in_use_and_those_of_others_are_left_alone(
     for descriptor in (lock, own_lock, other_lock):
         os.close(descriptor)
     assert (tmp_path / "autograder-notes-mine").is_dir()
+    assert (tmp_path / f"autograder-{2**22}-notes").is_dir()
 
 
 @linux_only

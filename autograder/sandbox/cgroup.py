@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import watch
+
 _FILES = {  # (version, controller) -> the file that holds the limit
     (1, "memory"): "memory.limit_in_bytes",
     (1, "pids"): "pids.max",
@@ -45,8 +47,7 @@ def sweep(places: list[Hierarchy]) -> None:
     """Remove the empty groups of supervisors that were killed before they could."""
     for place in places:
         for folder in place.folder.glob("autograder-*-*"):
-            owner = folder.name.split("-")[-2]
-            if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            if watch.made_by_the_gone(folder.name):
                 with contextlib.suppress(OSError):  # not empty: in use after all
                     folder.rmdir()
 

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import math
 import os
-import re
 import select
 import shutil
 import signal
@@ -15,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import cgroup
+from . import cgroup, watch
 from .channel import Channel
 
 _END_MILLISECONDS = 5000
@@ -78,8 +77,7 @@ def own_folder() -> tuple[str, int]:
     processes of their own.
     """
     for left in Path(tempfile.gettempdir()).glob("autograder-*-*"):
-        named = re.fullmatch(r"autograder-(\d+)-\w+", left.name)
-        if named and not os.path.exists(f"/proc/{named[1]}"):
+        if watch.made_by_the_gone(left.name):
             with contextlib.suppress(OSError):  # in use, or somebody else's
                 held = _locked(str(left))
                 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,17 @@ def status(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     return {k: v.strip() for k, _, v in (line.partition(":") for line in lines)}
+
+
+# A control group (a count, or "try") or a folder (what tempfile makes up) of a supervisor. No more
+# than these: what is left of them is deleted, and a person's folder may have a similar name.
+_MADE = re.compile(r"autograder-(\d+)-(?:\d+|try|[a-z0-9_]{8})")
+
+
+def made_by_the_gone(name: str) -> bool:
+    """Whether a group or folder of this name is of a supervisor that is not seen here."""
+    made = _MADE.fullmatch(name)
+    return made is not None and not os.path.exists(f"/proc/{made[1]}")
 
 
 def own_namespaces(pid: int) -> set[str]:
