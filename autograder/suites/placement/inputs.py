@@ -22,6 +22,8 @@ WIDTH, HEADS, FF = 12, 3, 20
 LOOSE = 1e-3  # of the largest expected value
 EXACT = 1e-8
 State = dict[str, Tensor]
+Make = type[nn.Module]
+Sizes = tuple[int, ...]
 
 
 def normal(rng: torch.Generator, *shape: int) -> Tensor:
@@ -59,15 +61,13 @@ def zeroed(state: State, *starts: str) -> State:
     return {n: torch.zeros_like(t) if n.startswith(starts) else t for n, t in state.items()}
 
 
-def run(make: type[nn.Module], sizes: tuple[int, ...], state: State, x: Tensor) -> Tensor:
+def run(make: Make, sizes: Sizes, state: State, x: Tensor) -> Tensor:
     """The reference `make(*sizes)` with `state` on x, in the dtype of x."""
     module = make(*sizes).to(x.dtype)
     return functional_call(module, {n: t.to(x.dtype) for n, t in state.items()}, (x,)).detach()
 
 
-def gradients(
-    make: type[nn.Module], sizes: tuple[int, ...], state: State, x: Tensor, g: Tensor
-) -> tuple[Tensor, State]:
+def gradients(make: Make, sizes: Sizes, state: State, x: Tensor, g: Tensor) -> tuple[Tensor, State]:
     """Gradients of the reference for x and for every parameter, in float64."""
     module = make(*sizes).double()
     leaves = {n: t.clone().requires_grad_() for n, t in state.items()}
@@ -77,7 +77,7 @@ def gradients(
     return dx, dict(zip(leaves, rest, strict=True))
 
 
-def fresh_state(make: type[nn.Module], *sizes: int) -> State:
+def fresh_state(make: Make, *sizes: int) -> State:
     return dict(make(*sizes).state_dict())
 
 
@@ -118,14 +118,47 @@ def expect_parts(m: Any, want: State, x: Tensor) -> None:
     expect(sorted(set(reached) - silent), sorted(set(want) - silent), what=what)
 
 
-def expect_gradients(m: Any, x: Tensor, g: Tensor, dx: Tensor, state: State, want: Tensor) -> None:
-    """Output, and gradients of x and of all parameters, of a loaded module."""
+def expect_output(
+    student: Any,
+    make: Make,
+    sizes: Sizes,
+    state: State,
+    x: Tensor,
+    what: str = "the output",
+    part: float = LOOSE,
+) -> None:
+    """The learner's module of the name of `make` gives what the reference gives."""
+    want = run(make, sizes, state, x)
+    m = loaded(getattr(student, make.__name__), sizes, state)
+    expect(m(x), want, **close(want, part), what=what)
+
+
+def expect_gradients(
+    student: Any, make: Make, sizes: Sizes, state: State, x: Tensor, g: Tensor
+) -> None:
+    """Output, and gradients of x and of all parameters."""
+    want = run(make, sizes, state, x)
+    dx, exact = gradients(make, sizes, state, x, g)
+    m = loaded(getattr(student, make.__name__), sizes, state)
     y, vjp = m.vjp(x)
     expect(y, want, **close(want))
     inputs, found = vjp(g)
-    for name, exact in state.items():
-        expect(found.get(name), exact, **close(exact), what=f"the gradient for {name}")
+    for name, value in exact.items():
+        expect(found.get(name), value, **close(value), what=f"the gradient for {name}")
     expect(inputs[0] if inputs else None, dx, **close(dx), what="the gradient for x")
+
+
+def expect_precision(student: Any, make: Make, sizes: Sizes, state: State, x: Tensor) -> None:
+    """A strided x, which stays as it is; evaluation; float32."""
+    before, want = x.clone(), run(make, sizes, state, x)
+    m = loaded(getattr(student, make.__name__), sizes, state)
+    expect(m(x), want, **close(want, EXACT), what="the output for a strided x")
+    expect(student.inputs(), [before], rtol=0, atol=0, what="the inputs after the call")
+    m.eval()
+    expect(m(x), want, **close(want), what="the output in evaluation")
+    m.to(torch.float32)
+    single = x.float()
+    expect(m(single), want.float(), **close(want, 1e-4), what="the output in float32")
 
 
 def numbers(got: Any) -> Any:

@@ -13,7 +13,6 @@ from autograder.suites.placement.inputs import (
     EXACT,
     FF,
     HEADS,
-    LOOSE,
     WIDTH,
     close,
     normal,
@@ -29,10 +28,8 @@ def _state(rng, *sizes):
     return inputs.random_state(rng, inputs.fresh_state(PostLNBlock, *(sizes or SIZES)))
 
 
-def _check(student, state, x, sizes=SIZES, what="the output", part=LOOSE):
-    want = inputs.run(PostLNBlock, sizes, state, x)
-    m = inputs.loaded(student.PostLNBlock, sizes, state)
-    expect(m(x), want, **close(want, part), what=what)
+def _check(student, state, x, sizes=SIZES, **how):
+    inputs.expect_output(student, PostLNBlock, sizes, state, x, **how)
 
 
 @pytest.mark.points(0.5)
@@ -96,28 +93,16 @@ def test_a_stack(student, rng):
 def test_gradients(student, rng):
     """Gradients reach x and all parts, and are right"""
     state, x = _state(rng), tokens(rng, 2, 4, WIDTH)
-    g = normal(rng, *x.shape)
-    want = inputs.run(PostLNBlock, SIZES, state, x)
-    dx, exact = inputs.gradients(PostLNBlock, SIZES, state, x, g)
-    m = inputs.loaded(student.PostLNBlock, SIZES, state)
-    inputs.expect_gradients(m, x, g, dx, exact, want)
+    inputs.expect_gradients(student, PostLNBlock, SIZES, state, x, normal(rng, *x.shape))
 
 
 @pytest.mark.points(0.25)
 def test_precision_and_inputs(student, rng):
     """Small numbers, strided inputs and float32 work, and x is not modified"""
     state = _state(rng)
-    m = inputs.loaded(student.PostLNBlock, SIZES, state)
     small = zeroed(state, "attention.out_proj")
     _check(
         student, small, 3e-3 * normal(rng, 2, 4, WIDTH), what="the output for a small x", part=EXACT
     )
     x = tokens(rng, 2, WIDTH, 10).transpose(1, 2)[:, ::2]
-    before, want = x.clone(), inputs.run(PostLNBlock, SIZES, state, x)
-    expect(m(x), want, **close(want, EXACT), what="the output for a strided x")
-    expect(student.inputs(), [before], rtol=0, atol=0, what="the inputs after the call")
-    m.eval()
-    expect(m(x), want, **close(want), what="the output in evaluation")
-    m.to(torch.float32)
-    single = x.float()
-    expect(m(single), want.float(), **close(want, 1e-4), what="the output in float32")
+    inputs.expect_precision(student, PostLNBlock, SIZES, state, x)

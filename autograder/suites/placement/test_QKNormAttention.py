@@ -10,11 +10,8 @@ import torch
 from autograder.compare import expect
 from autograder.suites.placement import inputs
 from autograder.suites.placement.inputs import (
-    EXACT,
     HEADS,
-    LOOSE,
     WIDTH,
-    close,
     normal,
     signed,
     tokens,
@@ -32,10 +29,8 @@ def _state(rng, *sizes):
     return state | {name: torch.ones_like(state[name]) for name in GAINS}
 
 
-def _check(student, state, x, sizes=SIZES, what="the output", part=LOOSE):
-    want = inputs.run(QKNormAttention, sizes, state, x)
-    m = inputs.loaded(student.QKNormAttention, sizes, state)
-    expect(m(x), want, **close(want, part), what=what)
+def _check(student, state, x, sizes=SIZES, **how):
+    inputs.expect_output(student, QKNormAttention, sizes, state, x, **how)
 
 
 def _scaled(state, factor, *parts):
@@ -135,23 +130,11 @@ def test_gradients(student, rng):
     """Gradients reach x and all parts, and are right"""
     state, x = _state(rng), tokens(rng, 2, 4, WIDTH)
     state |= {name: signed(rng, WIDTH // HEADS) for name in GAINS}
-    g = normal(rng, *x.shape)
-    want = inputs.run(QKNormAttention, SIZES, state, x)
-    dx, exact = inputs.gradients(QKNormAttention, SIZES, state, x, g)
-    m = inputs.loaded(student.QKNormAttention, SIZES, state)
-    inputs.expect_gradients(m, x, g, dx, exact, want)
+    inputs.expect_gradients(student, QKNormAttention, SIZES, state, x, normal(rng, *x.shape))
 
 
 @pytest.mark.points(0.25)
 def test_precision_and_inputs(student, rng):
     """Strided inputs and float32 work, and x is not modified"""
     state, x = _state(rng), tokens(rng, 2, WIDTH, 10).transpose(1, 2)[:, ::2]
-    before, want = x.clone(), inputs.run(QKNormAttention, SIZES, state, x)
-    m = inputs.loaded(student.QKNormAttention, SIZES, state)
-    expect(m(x), want, **close(want, EXACT), what="the output for a strided x")
-    expect(student.inputs(), [before], rtol=0, atol=0, what="the inputs after the call")
-    m.eval()
-    expect(m(x), want, **close(want), what="the output in evaluation")
-    m.to(torch.float32)
-    single = x.float()
-    expect(m(single), want.float(), **close(want, 1e-4), what="the output in float32")
+    inputs.expect_precision(student, QKNormAttention, SIZES, state, x)
