@@ -19,6 +19,7 @@ import sys
 import traceback
 import types
 import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -306,27 +307,22 @@ def warm_up() -> None:
 
 
 class _Tape:
-    """Stands for a socket: plays back what was sent before, and drops what is sent then."""
+    """Stands for a socket: plays back the frames that were sent, and drops what is sent then."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._frames: deque[bytes] = deque()
         self._playing = False
 
     def rewound(self) -> _Tape:
         self._playing = True
         return self
 
-    def sendall(self, data: bytes) -> None:
+    def sendall(self, frame: bytes) -> None:
         if not self._playing:
-            self._data += data
+            self._frames.append(frame)
 
     def recv(self, size: int) -> bytes:
-        part = bytes(self._data[:size])
-        del self._data[:size]
-        return part
-
-    def settimeout(self, seconds: float | None) -> None:
-        """Nothing here takes time."""
+        return self._frames.popleft() if self._frames else b""
 
 
 class _NoShell:
@@ -353,7 +349,7 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
     stale = True  # autograd may have run since the counter was asked last
     while True:
         try:
-            header, request = protocol.receive(sock, _QUESTION, handles=True)
+            header, request = protocol.receive(sock, _QUESTION, from_grader=True)
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None

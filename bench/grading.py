@@ -37,7 +37,7 @@ from autograder.gradebook import Writer
 from bench import machine, peers, plain_nbgrader
 
 ASSIGNMENT = "layernorm"
-VERSIONS = ("torch", "nbgrader", "nbconvert", "pytest", "SQLAlchemy", "safetensors")
+VERSIONS = ("torch", "nbgrader", "nbconvert", "pytest", "SQLAlchemy")
 
 
 @dataclass

@@ -258,10 +258,10 @@ class Place:
 
 def _python_files() -> list[Path]:
     """Files of this interpreter that every worker can see, and must not be able to change."""
-    import safetensors
+    import numpy
     import torch
 
-    packages = [Path(module.__file__).parent for module in (torch, safetensors)]
+    packages = [Path(module.__file__).parent for module in (torch, numpy)]
     folders = [Path(os.__file__).parent, Path(json.__file__).parent, *packages]
     return sorted({p for folder in folders for p in folder.glob("*.py") if p.is_file()})
 

@@ -1,18 +1,15 @@
 # %% added
 import sys
 
-import torch
-
 protocol = sys.modules["autograder.protocol"]
 _encode = protocol.encode
-big = torch.zeros(1 << 20)
 
 
-def encode(value, tensors, depth=0):
+def encode(value, body, depth=0):
     if isinstance(value, str):
-        tensors["0"] = big
-        return {"list": [{"tensor": 0}] * 64}
-    return _encode(value, tensors, depth)
+        body.append(bytes(4 << 20))
+        return {"list": [{"tensor": "float32", "shape": [1 << 20]}] * 64}
+    return _encode(value, body, depth)
 
 
 protocol.encode = encode
