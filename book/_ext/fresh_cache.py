@@ -1,16 +1,18 @@
 """Executes a page again when code that it imports has changed.
 
 The execution cache compares only the code cells of a page. A page also depends on the reference
-solutions, on the shared experiments and figures, on recorded results, and on the versions of Python
-and torch. So the cache lies in a folder whose name is a hash of all of these.
+solutions, on the shared experiments and figures, on recorded results, on the kernel sanitizer, and
+on the versions of Python, torch and triton. So the cache lies in a folder whose name is a hash of
+all of these.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -20,6 +22,10 @@ DEPENDENCIES = (
     "book/*.py",
     "book/experiments/*.py",
     "solutions/*/*.py",
+    "solutions/*/*/*.py",
+    "autograder/sanitizer.py",
+    "autograder/kernel_*.py",
+    "autograder/ahead_of_time.py",
     "bench/results/*.json",
 )
 
@@ -27,8 +33,9 @@ DEPENDENCIES = (
 def cache_key(root: Path) -> str:
     """A short hash of the code and data that pages read, and of versions that decide numbers."""
     digest = hashlib.sha256()
-    for package in ("torch", "numpy", "matplotlib"):
-        digest.update(f"{package} {version(package)}\n".encode())
+    for package in ("torch", "numpy", "matplotlib", "triton"):
+        with contextlib.suppress(PackageNotFoundError):  # triton: Linux only
+            digest.update(f"{package} {version(package)}\n".encode())
     digest.update(platform.python_version().encode())
     for pattern in DEPENDENCIES:
         for path in sorted(root.glob(pattern)):

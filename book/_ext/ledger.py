@@ -78,7 +78,7 @@ def load(path: Path) -> Ledger:
         if claim.id in claims:
             raise LedgerError(f"claim {claim.id} occurs twice")
         claims[claim.id] = claim
-    planned = {chapter: tuple(ids) for chapter, ids in data["planned"].items()}
+    planned = {chapter: tuple(ids) for chapter, ids in (data["planned"] or {}).items()}
     _check_complete(claims, planned, chapters)
     return Ledger(chapters, claims, planned)
 

@@ -1,0 +1,85 @@
+"""The page on fused kernels: its wrong kernels are caught, and it builds without Triton."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from book import kernel_cells
+
+PAGE = Path(__file__).resolve().parent.parent / "book" / "triton-kernels.md"
+needs_triton = pytest.mark.skipif(
+    not kernel_cells.triton_is_here(), reason="triton has wheels for Linux only"
+)
+
+
+@pytest.fixture
+def sanitizer():
+    """The sanitizer, on. Afterwards it is as it was before."""
+    from autograder import sanitizer
+
+    kernel_cells.prepare()
+    before = sanitizer.installed()
+    assert sanitizer.install() == ""
+    yield sanitizer
+    if not before:
+        sanitizer.uninstall()
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("wrong", "arguments", "kind"),
+    [
+        ("no_mask", "x y D", "out-of-bounds"),
+        ("no_mask_in_the_store", "x y D eps", "race"),
+        ("no_other", "x y D eps", "poison"),
+        ("int32_offsets", "far y row D eps", "int32-overflow"),
+        ("no_upcast", "x16 y16 D", "bf16-arithmetic"),
+        ("racing", "x grad r dw D", "race"),
+    ],
+)
+def test_the_sanitizer_names_the_mistake_of_each_wrong_kernel(sanitizer, wrong, arguments, kind):
+    from book.experiments import wrong_rows
+
+    x, y, grad = torch.randn(3, 3, 1000)
+    untouched = torch.empty(2**31 + 1000, dtype=torch.int8)
+    values = {
+        "x": x[:1] if wrong == "no_mask" else x, "y": y[:1] if wrong == "no_mask" else y,
+        "grad": grad, "r": torch.ones(3), "dw": torch.zeros(1000), "D": 1000, "eps": 1e-6,
+        "far": untouched.as_strided((3, 1000), (2**30, 1)), "row": 2**30,
+        "x16": x.bfloat16(), "y16": y.bfloat16(),
+    }  # fmt: skip
+    chosen = [values[name] for name in arguments.split()]
+    with pytest.raises(sanitizer.KernelFault) as caught, sanitizer.watching():
+        getattr(wrong_rows, wrong)[(1 if wrong == "no_mask" else 3,)](*chosen, BLOCK=1024)
+    assert caught.value.fault.kind == kind
+
+
+def test_the_page_says_so_where_triton_is_absent():
+    marked = [f"{kernel_cells.MARK}\n", "unit_rows.step_1[(1,)](x)\n"]
+    assert kernel_cells.without_triton(marked) == [f"print({kernel_cells.SENTENCE!r})\n"]
+    plain = ["x = 1\n"]
+    assert kernel_cells.without_triton(plain) == plain
+
+
+def test_every_cell_that_runs_triton_is_marked():
+    cells = PAGE.read_text(encoding="utf-8").split("```{code-cell} ipython3\n")[1:]
+    bodies = [cell.split("\n```\n")[0] for cell in cells]
+    users = ("unit_rows.", "wrong_rows.", "triton.", "sanitizer.", "ahead_of_time")
+    first = next(n for n, body in enumerate(bodies) if "kernel_cells.prepare()" in body)
+    for body in bodies[first + 1 :]:
+        text = body.split("\n\n", 1)[1] if body.startswith(":tags:") else body
+        if any(name in body for name in users):
+            assert text.startswith(kernel_cells.MARK), text[:200]
+
+
+def test_the_sections_that_faults_link_to_exist():
+    from autograder.kernel_fault import WHERE, Fault
+
+    page = PAGE.read_text(encoding="utf-8")
+    for kind, places in WHERE.items():
+        for where in places:
+            file, _, anchor = Fault(kind=kind, where=where).link.partition("#")
+            assert file == "triton-kernels.html" and f"({anchor})=\n" in page
