@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from . import forbidden, submission
+from . import forbidden, kernel_reply, submission
 from .compare import Mismatch, recording
 from .link import RemoteLink, learner_error
 from .notebook import one_line
@@ -43,6 +43,7 @@ class Child:
         self.lines = {c.index: c.source.splitlines() for c in cells}
         self.cell_names = {c.index: c.grade_id for c in cells}
         self.broken = notebook.broken
+        self.link.kernels = kernel_reply.jit_functions(c.source for c in cells)
         try:
             failures = self.link.start(cells, self.unit.seed)
         except WorkerLost as lost:
@@ -77,7 +78,7 @@ class Child:
             findings = forbidden.find(notebook.cells, self.suite.exercises, self.suite.forbidden)
             self.tell(
                 sha256=notebook.sha256,
-                notices=notebook.notices,
+                notices=[*notebook.notices, *self.suite.shortcomings],
                 review=[
                     {
                         "exercise": f.exercise, "kind": f.kind, "line": f.line,
@@ -91,7 +92,7 @@ class Child:
     def note_failures(self, failures: list[Any]) -> None:
         """Tell in which cell an exception ended execution (not for untouched stubs)."""
         for failure in failures[:5]:
-            error = learner_error(failure, "cell")
+            error = learner_error(failure, "cell", self.link.kernels)
             # An untouched stub is no failure, and the reader has told of syntax errors.
             told = ("NotImplementedError", "SyntaxError", "IndentationError")
             if isinstance(error, LearnerError) and error.kind not in told:

@@ -1,17 +1,17 @@
 """What can be wrong with a Triton kernel, as facts from closed sets, and the sentence for it.
 
 The kernel sanitizer (`sanitizer.py`) finds a fault beside the learner's code. Only facts cross to
-the grader, where `checked` refuses whatever is not one and `explain` makes the sentence: what
-happened, where, the likely cause, what to do. Nothing here imports triton.
+the grader, where `kernel_reply` checks them and `explain` makes the sentence: what happened,
+where, the likely cause, what to do. Nothing here imports triton; copied into the sandbox.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 MOST = 99_999  # larger numbers are not told: a number in a message must not carry an input out
+LAUNCHES = 16  # so many are noted for one call
 
 ACCESSES = ("load", "store", "atomic")
 WHERE = {
@@ -81,31 +81,6 @@ class KernelFault(Exception):
 
 def _cut(value: int) -> int:
     return max(-1, min(int(value), MOST))
-
-
-def checked(data: Any, kernels: Mapping[str, tuple[str, ...]]) -> Fault | None:
-    """The fault that `data`, from an untrusted process, tells of. None unless all of it is valid.
-
-    kernels: the learner's jit functions and their parameters; other names are left out.
-    """
-    known = {f.name for f in fields(Fault)}
-    if type(data) is not dict or data.keys() != known:
-        return None
-    kind, where, access = data["kind"], data["where"], data["access"]
-    if not all(type(v) is str for v in (kind, where, access, data["kernel"], data["tensor"])):
-        return None
-    if where not in WHERE.get(kind, ()) or access not in (*ACCESSES, ""):
-        return None
-    triples = [data["program"], data["other"]]
-    if not all(type(t) is list and len(t) == 3 for t in triples):
-        return None
-    numbers = [data[name] for name in ("count", "lanes", "distance", "element")]
-    if not all(type(n) is int and -1 <= n <= MOST for n in (*numbers, *triples[0], *triples[1])):
-        return None
-    kernel = data["kernel"] if data["kernel"] in kernels else ""
-    tensor = data["tensor"] if data["tensor"] in kernels.get(kernel, ()) else ""
-    program, other = (tuple(t) for t in triples)
-    return Fault(**data | {"kernel": kernel, "tensor": tensor, "program": program, "other": other})
 
 
 # -- sentences --------------------------------------------------------------------------------

@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from .kernel_fault import Fault, KernelFault
-from .kernel_memory import Clock, Region, Shadow
+from .kernel_fault import LAUNCHES, Fault, KernelFault
+from .kernel_memory import Clock, Region, give_shadows
 
 MOST_OPERATIONS = 20_000  # loads, stores and atomics of one program
 MOST_SECONDS = 8.0  # one launch
-_MOST_LAUNCHES = 64  # noted for one call
 _SHIFT = 56  # regions lie this far apart (a power of two) in the addresses that kernels see
 _HALF = np.uint64(1 << _SHIFT - 1)
 _MOST_REGIONS = 120
 
 launches: list[dict[str, Any]] = []  # since the last `forget`
-faults: list[Fault] = []
+faults: list[KernelFault] = []
 
 
 def forget() -> None:
@@ -47,7 +46,7 @@ class Launch:
         self.record: dict[str, Any] = {
             "kernel": kernel, "grid": [0, 0, 0], "reads": {}, "writes": {}, "sizes": {},
         }  # fmt: skip
-        if len(launches) < _MOST_LAUNCHES:
+        if len(launches) < LAUNCHES:
             launches.append(self.record)
 
     def note_unmasked(self, ptrs: Any) -> None:
@@ -59,6 +58,7 @@ class Launch:
     def set_grid(self, *grid: int) -> None:
         self.grid = tuple(int(n) for n in grid)
         self.record["grid"] = list(self.grid)
+        give_shadows(self.regions, self.clock)  # every tensor has been entered
         for axis, size in zip("yz", self.grid[1:], strict=True):
             if size > 65_535:
                 raise self.fault("grid-limit", axis)
@@ -78,13 +78,6 @@ class Launch:
             return tensor.data_ptr()
         fake = (len(self.regions) + 1 << _SHIFT) + tensor.data_ptr() % 4096
         region = Region(name, fake, tensor)
-        for other in self.regions:  # one tensor under two names is one memory
-            same = (other.base, other.itemsize, other.dims) == (
-                region.base, region.itemsize, region.dims,
-            )  # fmt: skip
-            if same:
-                region.shadow = other.shadow
-        region.shadow = region.shadow or Shadow(self.clock, region.count)
         self.regions.append(region)
         self.record["sizes"][name] = region.nbytes
         for kind in ("reads", "writes"):
@@ -93,8 +86,8 @@ class Launch:
 
     def fault(self, kind: str, where: str, **facts: Any) -> KernelFault:
         found = Fault(kind=kind, where=where, kernel=self.kernel, program=self.program, **facts)
-        faults.append(found)
-        return KernelFault(found)
+        faults.append(KernelFault(found))
+        return faults[-1]
 
     # -- memory -------------------------------------------------------------------------------
 
@@ -165,10 +158,12 @@ class Launch:
             if differ and (value[places][np.searchsorted(unique, numbers)] != value).any():
                 raise self.fault("race", "lanes", tensor=region.name, access=kind)
         self._count(region, kind, count * width)
+        if region.shift is not None:
+            row, numbers = False, offsets + region.shift
         race = getattr(region.shadow, kind)(numbers)
         if race:
             where, other, place = race
-            element = numbers.start + place if row else int(numbers[place])
+            element = numbers.start + place if row else int(numbers[place]) - (region.shift or 0)
             raise self.fault(
                 "race", where, tensor=region.name, access=kind, element=element,
                 other=self._coordinates(other),

@@ -9,12 +9,14 @@ the order.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 Selection = slice | np.ndarray  # elements of a region, by number
 
+_SHARED = 1 << 22  # elements of memory in which several tensors lie, at most
 _TABLE = 1 << 20  # overlapping views up to this size are looked up element by element
 
 
@@ -44,6 +46,11 @@ class Region:
             self.count = math.prod(n for _, n in self.dims)
         self.dense = self.count == self.extent
         self.shadow: Shadow | None = None
+        self.shift: int | None = None  # where it starts in a shadow that others share
+
+    @property
+    def end(self) -> int:
+        return self.base + self.extent * self.itemsize
 
     @property
     def nested(self) -> bool:
@@ -77,6 +84,30 @@ class Region:
             rest = rest - index * stride
             number = number * size + index
         return number, inside & (rest == 0)
+
+
+def give_shadows(regions: Sequence[Region], clock: Clock) -> None:
+    """Give each region its shadow. Those that lie in one another's memory share one."""
+    groups: list[list[Region]] = []
+    for region in sorted(regions, key=lambda r: r.base):
+        end = max((r.end for r in groups[-1]), default=0) if groups else 0
+        if groups and region.base < end and region.count:
+            groups[-1].append(region)
+        elif region.count:
+            groups.append([region])
+    for group in groups:
+        first = group[0]
+        extent = (max(r.end for r in group) - first.base) // first.itemsize
+        aligned = all(
+            r.itemsize == first.itemsize and (r.base - first.base) % first.itemsize == 0
+            for r in group
+        )
+        if len(group) > 1 and aligned and extent <= _SHARED:
+            shadow = Shadow(clock, extent)
+            for region in group:
+                region.shadow, region.shift = shadow, (region.base - first.base) // first.itemsize
+    for region in regions:
+        region.shadow = region.shadow or Shadow(clock, region.count)
 
 
 class Clock:

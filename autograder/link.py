@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from . import protocol
+from . import kernel_reply, protocol
 from .suite import Suite
 from .verdict import LearnerError, Verdict, WorkerLost
 
@@ -22,6 +23,7 @@ class RemoteLink:
         self._sock, self._suite, self._until = sock, suite, until
         self._call = 0
         self.seen: set[str] = set()
+        self.kernels: Mapping[str, tuple[str, ...]] = {}  # the learner's, and their parameters
 
     def start(self, cells: list[Any], seed: int) -> list[dict[str, Any]]:
         """Have the worker execute the cells. Returns the cells that failed."""
@@ -59,7 +61,7 @@ class RemoteLink:
             raise WorkerLost(Verdict.CRASHED, "The reply belongs to no question.")
         self._note(header["seen"])
         if header["error"] is not None:
-            raise learner_error(header["error"], name)
+            raise learner_error(header["error"], name, self.kernels)
         return value
 
     def _note(self, seen: Any) -> None:
@@ -67,11 +69,16 @@ class RemoteLink:
             self.seen |= {s for s in seen if isinstance(s, str) and s in self._suite.watched}
 
 
-def learner_error(error: Any, name: str) -> Exception:
+def learner_error(
+    error: Any, name: str, kernels: Mapping[str, tuple[str, ...]] | None = None
+) -> Exception:
+    """The exception that a reply's `error` tells of."""
     known = {"type": str, "cell": int, "line": int}
-    if type(error) is not dict or {k: type(v) for k, v in error.items()} != known:
+    kinds = {k: type(v) for k, v in error.items()} if type(error) is dict else {}
+    if kinds != known and kinds != known | {"fault": dict}:
         return WorkerLost(Verdict.CRASHED, "The reply was not a reply.")
-    return LearnerError(error["type"], error["cell"], error["line"], name)
+    fault = kernel_reply.checked(error.get("fault"), kernels or {})
+    return LearnerError(error["type"], error["cell"], error["line"], name, fault)
 
 
 def _shapes(args: list[Any]) -> str:

@@ -7,7 +7,9 @@ output. The work is done in `slots`, by forks of this process and by workers in 
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -30,7 +32,8 @@ def _needed(assignment: str) -> tuple[str, ...]:
         text = (ROOT / "exercises" / assignment / f"{assignment}.ipynb").read_bytes()
     except OSError:
         return ("torch",)  # `load_suite` says what is wrong
-    return ("torch", "matplotlib") if b"import matplotlib" in text else ("torch",)
+    more = ("matplotlib", "triton")
+    return ("torch", *(name for name in more if f"import {name}".encode() in text))
 
 
 def main(argv: list[str]) -> int:
@@ -45,8 +48,14 @@ def main(argv: list[str]) -> int:
 
 
 def _run(assignment: str, jobs: int, weak: bool) -> int:
+    needed = _needed(assignment)
+    if "triton" in needed:
+        if importlib.util.find_spec("triton") is None:
+            _write({"error": f"{assignment} needs Triton, which has packages for Linux only"})
+            return 1
+        os.environ["TRITON_INTERPRET"] = "1"  # before anything here imports it
     try:
-        server = ForkServer(weak=weak, preload=_needed(assignment))
+        server = ForkServer(weak=weak, preload=needed)
     except SandboxError as error:
         _write({"error": str(error), "again": True})
         return 1
@@ -62,6 +71,8 @@ def _run(assignment: str, jobs: int, weak: bool) -> int:
         _ = suite.misconceptions
         suite.rehearse()
         protections = list(server.protections)
+        if suite.kernels and not suite.kernels.unwatched:
+            protections.append("kernel-sanitizer")
     except (suites.SuiteError, SandboxError) as error:
         _write({"error": str(error), "again": isinstance(error, SandboxError)})
         return 1

@@ -30,7 +30,10 @@ from . import kernel_launch
 from .kernel_fault import Fault, KernelFault, explain
 from .kernel_launch import Launch, faults, launches
 
-__all__ = ["Fault", "KernelFault", "explain", "install", "installed", "launches", "watching"]
+__all__ = [
+    "Fault", "KernelFault", "explain", "fault_of", "install", "installed", "launches", "uninstall",
+    "watching", "why_not",
+]  # fmt: skip
 
 # What a lane holds that a mask has left out, without `other`: a NaN that is recognised in a result
 # by its upper bits, which outlive conversions; for integers a number small enough for offsets.
@@ -54,22 +57,37 @@ def why_not() -> str:
 
 @contextlib.contextmanager
 def watching() -> Iterator[None]:
-    """Note launches and faults from here on. A fault that the code caught is raised at the end.
+    """Note launches and faults from here on. A fault that the code has caught is raised at the end.
 
     torch.empty is filled with NaN inside, so that memory nobody has written shows.
     """
     import torch
 
     kernel_launch.forget()
+    # What torch.use_deterministic_algorithms does, without loading its compiler (two seconds).
+    fill = torch._C._set_deterministic_algorithms
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    fill(True, warn_only=True)
     try:
         yield
+    except Exception:
+        if faults:
+            raise faults[0] from None
+        raise
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+        fill(before, warn_only=warn_only)
     if faults:
-        raise KernelFault(faults[0])
+        raise faults[0]
+
+
+def fault_of(error: BaseException) -> dict[str, Any] | None:
+    """The facts of the fault that `error` stands for."""
+    if isinstance(error, KernelFault):
+        return error.fault.as_dict()
+    if isinstance(error, RuntimeError) and "active drivers" in str(error):
+        return Fault(kind="no-device", where="launch").as_dict()
+    return None
 
 
 def install() -> str:
@@ -121,6 +139,7 @@ class _Hooks:
         self.builder = interpreter.interpreter_builder
         self.semantic = interpreter.interpreter_semantic
         self.handle = interpreter.TensorHandle
+        self.tensor = interpreter.tl.tensor
         self.bf16 = interpreter.tl.bfloat16
 
     def install(self) -> None:
@@ -237,12 +256,8 @@ class _Hooks:
         return create_masked_store
 
     def _refuse_poison(self, value: Any, mask: Any) -> None:
-        name = value.dtype.scalar.name
-        if not _launch.unmasked or name not in _POISON:
-            return
-        bits = value.data.view(f"u{value.data.dtype.itemsize}")
-        poisoned = (bits & _MARK[name]) == (_POISON[name] & _MARK[name])
-        if (poisoned & mask.data).any():
+        poisoned = self._poisoned(value) if _launch.unmasked else None
+        if poisoned is not None and (poisoned & mask.data).any():
             raise _launch.fault("poison", "stored", tensor=_launch.unmasked[0].name)
 
     def atomic_rmw(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -298,9 +313,28 @@ class _Hooks:
     def reduction(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def apply_impl(reducer: Any, tensors: Any) -> Any:
             self._refuse_bf16("reduction", *(t.handle for t in tensors))
-            return original(reducer, tensors)
+            out = original(reducer, tensors)
+            if _launch is not None and _launch.unmasked and isinstance(out, self.tensor):
+                self._keep_poison(reducer, tensors[0].handle, out.handle)
+            return out
 
         return apply_impl
+
+    def _keep_poison(self, reducer: Any, source: Any, out: Any) -> None:
+        """numpy's largest and smallest leave a NaN out, which a GPU need not do."""
+        poisoned = self._poisoned(source)
+        if poisoned is not None and poisoned.any():
+            name = source.dtype.scalar.name
+            lost = np.any(poisoned, axis=reducer.axis).reshape(out.data.shape)
+            bits = np.array(_POISON[name], f"u{out.data.itemsize}").view(out.data.dtype)
+            out.data = np.where(lost, bits, out.data)
+
+    def _poisoned(self, handle: Any) -> np.ndarray | None:
+        name = handle.dtype.scalar.name
+        if name not in _POISON:
+            return None
+        bits = handle.data.view(f"u{handle.data.itemsize}")
+        return (bits & _MARK[name]) == (_POISON[name] & _MARK[name])
 
     def overflow(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Triton's own check needs its debug option, and twenty operations for each one."""

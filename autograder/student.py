@@ -13,9 +13,11 @@ from typing import Any, Protocol
 import torch
 
 from .compare import Mismatch
+from .kernel_fault import KernelFault
+from .kernel_reply import launches_of
 from .protocol import Handle
 from .verdict import LearnerError
-from .worker import Executor, describe
+from .worker import Executor, describe, kernel_sanitizer
 
 
 class Link(Protocol):
@@ -37,7 +39,8 @@ class LocalLink:
             return _plain(self._executor.perform(op, _plain(request)))
         except Exception as error:
             found = describe(error)
-            raise LearnerError(found["type"], 0, 0, name) from error
+            fault = error.fault if isinstance(error, KernelFault) else None
+            raise LearnerError(found["type"], 0, 0, name, fault) from error
 
 
 def _plain(value: Any) -> Any:
@@ -101,12 +104,29 @@ class Student:
         `vjp(g)` takes the upstream gradient (one per output tensor) and returns one gradient per
         floating-point positional tensor of `args`, None where no gradient flows.
         """
+        self._last = name
         out = self._link.perform(name, "forward", {"target": name, **_arguments(args, kwargs)})
         return out, lambda *grads: tuple(_backward(self._link, name, grads)[0])
 
     def inputs(self) -> list[torch.Tensor]:
         """The positional tensors of the last call as they are after it."""
         return self._link.perform(self._last, "inputs", {})
+
+    def launches(self) -> list[dict[str, Any]] | None:
+        """The kernels that the last call launched: what was read and written of each tensor.
+
+        `{"kernel": name, "grid": [x, y, z], "reads": {parameter: bytes}, "writes": {...},
+        "sizes": {...}}` for each, of the first 16; None where the kernel sanitizer is off, and
+        nothing can be said. The learner's process counts, and may say what it likes: check it
+        together with a right output.
+        """
+        reply = self._link.perform(self._last, "launches", {})
+        if kernel_sanitizer() is None:
+            return None
+        launches = launches_of(reply)
+        if launches is None:
+            raise LearnerError("TypeError", 0, 0, self._last)
+        return launches
 
 
 def _arguments(args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import importlib.util
 import io
 import os
 import tomllib
@@ -44,6 +45,13 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Kernels:
+    """That the notebook has Triton kernels, and why the kernel sanitizer is off (if it is)."""
+
+    unwatched: str
+
+
+@dataclass(frozen=True)
 class HiddenTest:
     name: str
     title: str
@@ -76,6 +84,7 @@ class Suite:
     reference: types.ModuleType
     exercises: list[str] = field(default_factory=list)
     without_autograd: frozenset[str] = frozenset()  # where a pass of autograd is worth a look
+    kernels: Kernels | None = None
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
 
     @property
@@ -90,6 +99,12 @@ class Suite:
     def notebook(self) -> Path:
         """The released notebook."""
         return ROOT / "exercises" / self.assignment / f"{self.assignment}.ipynb"
+
+    @property
+    def shortcomings(self) -> list[str]:
+        """What this machine cannot check, as sentences for learner and instructor."""
+        unwatched = self.kernels.unwatched if self.kernels else ""
+        return [f"Faults of kernels are not looked for: {unwatched}."] if unwatched else []
 
     @cached_property
     def misconceptions(self) -> list[Any]:
@@ -190,6 +205,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         raise SuiteError(f"no assignment named {assignment!r}; there are: {known}")
     settings = tomllib.loads((folder / "suite.toml").read_text())
     order = settings["exercises"]
+    kernels = _watch_kernels(assignment)  # before suite and reference import triton
     tests = sorted(_collect(folder), key=lambda test: order.index(test.exercise))
     forbidden = settings.get("forbidden", {})
     everywhere = forbidden.pop("all", [])
@@ -205,7 +221,21 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         reference=importlib.import_module(f"solutions.{assignment}.{assignment}"),
         exercises=order,
         without_autograd=without_autograd,
+        kernels=kernels,
     )
+
+
+def _watch_kernels(assignment: str) -> Kernels | None:
+    """Where the released notebook has Triton kernels, run them in its interpreter, watched."""
+    notebook = ROOT / "exercises" / assignment / f"{assignment}.ipynb"
+    if not notebook.exists() or b"import triton" not in notebook.read_bytes():
+        return None
+    if importlib.util.find_spec("triton") is None:
+        raise SuiteError(f"{assignment} needs Triton, which has packages for Linux only")
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before anything imports it
+    from . import sanitizer
+
+    return Kernels(sanitizer.install())
 
 
 class _Collector:

@@ -11,6 +11,8 @@ import builtins
 from dataclasses import dataclass
 from enum import StrEnum
 
+from .kernel_fault import Fault, explain
+
 
 class Verdict(StrEnum):
     PASS = "pass"
@@ -39,11 +41,17 @@ class Outcome:
 
 
 class LearnerError(Exception):
-    """The learner's code raised an exception of type `kind` in `cell` at `line` (0: not known)."""
+    """The learner's code raised an exception of type `kind` in `cell` at `line` (0: not known).
 
-    def __init__(self, kind: str, cell: int, line: int, name: str) -> None:
+    fault: what the kernel sanitizer found, where that was the reason.
+    """
+
+    def __init__(
+        self, kind: str, cell: int, line: int, name: str, fault: Fault | None = None
+    ) -> None:
         super().__init__(kind)
         self.kind, self.cell, self.line, self.name = kind, cell, line, name
+        self.fault = fault
 
 
 class WorkerLost(Exception):
@@ -113,6 +121,9 @@ def explain_error(
     other = f" `{cell_name}`" if cell_name and cell_name != error.name else ""
     where = f" at line {error.line} of your cell{other}" if error.line else ""
     quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
+    if error.fault is not None:
+        place = f" This is{where}{quoted}." if where else ""
+        return Outcome(Verdict.ERROR, explain(error.fault) + place, link=error.fault.link)
     if kind == "MemoryError":
         return Outcome(Verdict.MEMORY, f"Your code asked for too much memory{where}{quoted}.")
     hint = _HINTS.get(kind, "")

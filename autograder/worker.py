@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import functools
 import importlib
+import linecache
 import os
 import random
 import socket
@@ -57,6 +58,14 @@ _QUESTION = frozenset({"call", "op", "watched"})
 
 CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
 
+_RUNNING = frozenset({"call", "new", "invoke", "forward", "backward"})  # the learner's code runs
+
+
+def kernel_sanitizer() -> types.ModuleType | None:
+    """The kernel sanitizer, where it is on: it is installed where triton is preloaded."""
+    module = sys.modules.get(f"{__package__}.sanitizer")
+    return module if module is not None and module.installed() else None
+
 
 class Executor:
     """Performs the operations that a test asks for, on the names in `namespace`."""
@@ -70,7 +79,9 @@ class Executor:
     def perform(self, op: str, request: dict[str, Any]) -> Any:
         """Perform one operation and return its value. Raises what the learner's code raises."""
         given = {key: self._objects(request[key]) for key in ("args", "kwargs") if key in request}
-        return getattr(self, f"do_{op}")(**request | given)
+        sanitizer = kernel_sanitizer() if op in _RUNNING else None
+        with sanitizer.watching() if sanitizer else contextlib.nullcontext():
+            return getattr(self, f"do_{op}")(**request | given)
 
     def _objects(self, value: Any) -> Any:
         """`value` with each Handle in it replaced by the object it stands for."""
@@ -118,6 +129,11 @@ class Executor:
     def do_inputs(self) -> list[torch.Tensor]:
         return list(self.arguments)
 
+    def do_launches(self) -> list[dict[str, Any]] | None:
+        """The kernels that the last call launched; None where nobody watched."""
+        sanitizer = kernel_sanitizer()
+        return [dict(launch) for launch in sanitizer.launches] if sanitizer else None
+
     def do_forward(self, target: str | int, args: list, kwargs: dict[str, Any]) -> Any:
         """Call `target` with every floating-point tensor argument requiring gradients."""
         args = [
@@ -164,7 +180,9 @@ def run_cells(cells: list[dict[str, Any]], namespace: dict[str, Any]) -> list[di
     failures = []
     for cell in cells:
         try:
-            code = compile(cell["source"], CELL.format(cell["index"]), "exec", dont_inherit=True)
+            name, lines = CELL.format(cell["index"]), cell["source"].splitlines(keepends=True)
+            linecache.cache[name] = (len(cell["source"]), None, lines, name)  # @triton.jit reads it
+            code = compile(cell["source"], name, "exec", dont_inherit=True)
             exec(code, namespace)
         except BaseException as error:
             failures.append(describe(error))
@@ -174,7 +192,8 @@ def run_cells(cells: list[dict[str, Any]], namespace: dict[str, Any]) -> list[di
 def describe(error: BaseException) -> dict[str, Any]:
     """Type name and place (cell, line) of an exception in the learner's code, without its text.
 
-    The text stays here: it may carry hidden inputs out (attack 14).
+    Where it is a kernel's fault, with its facts. The text stays here: it may carry hidden inputs
+    out (attack 14).
     """
     cell = line = 0
     if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
@@ -191,7 +210,10 @@ def describe(error: BaseException) -> dict[str, Any]:
             break
     if kind == "RuntimeError" and "allocate" in str(error) and "memory" in str(error):
         kind = "MemoryError"  # what torch's CPU allocator says is told by its text alone
-    return {"type": kind, "cell": cell, "line": line}
+    found = {"type": kind, "cell": cell, "line": line}
+    sanitizer = kernel_sanitizer()
+    fault = sanitizer.fault_of(error) if sanitizer else None
+    return found | {"fault": fault} if fault else found
 
 
 def _cell_number(filename: str) -> int:
@@ -281,6 +303,8 @@ def warm_up() -> None:
     Includes asking for the processor's features, from files that a worker cannot read.
     """
     watch_operators()
+    if "triton" in sys.modules:
+        importlib.import_module(f"{__package__}.sanitizer").install()
     if "numpy" in sys.modules:
         importlib.import_module("numpy.random")  # numpy itself waits until it is asked for
     tape = _Tape()

@@ -25,7 +25,11 @@ from .channel import Channel, Closed, pair
 
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
-WORKER_FILES = (_HERE.parent / "worker.py", _HERE.parent / "protocol.py")
+_WORKER = (
+    "worker", "protocol", "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
+    "kernel_self_test",
+)  # fmt: skip
+WORKER_FILES = tuple(_HERE.parent / f"{name}.py" for name in _WORKER)
 _SUPERVISOR = (
     "import sys; sys.path.insert(0, {!r}); from autograder.sandbox.supervisor import main; main({})"
 )
