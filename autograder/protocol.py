@@ -160,8 +160,8 @@ def decode(node: Any, body: _Body, depth: int = 0, handles: bool = False) -> Val
     ((kind, inner),) = node.items()
     if kind == "float" and inner in ("nan", "inf", "-inf"):
         return _NONFINITE[inner]
-    if kind == "str" and type(inner) is str and len(inner) <= MAX_TEXT:
-        return inner
+    if kind == "str" and type(inner) is str and (len(inner) <= MAX_TEXT or handles):
+        return inner  # a request holds the cells, of any length
     if kind == "dtype" and type(inner) is str and inner in _DTYPES:
         return _DTYPES[inner]
     if kind == "handle" and handles and type(inner) is int:

@@ -15,7 +15,7 @@ import torch
 pytest.importorskip("triton", reason="Triton has packages for Linux only")
 
 from autograder import kernel_launch, sanitizer
-from autograder.kernel_fault import Fault, KernelFault, explain
+from autograder.kernel_fault import Fault, KernelFault
 
 BAD = ("out_of_bounds", "races", "arithmetic")
 
@@ -37,9 +37,7 @@ def fault_of(action: Any) -> Fault:
     return raised.value.fault
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(m, n) for m in BAD for n in kernels(m).EXPECTED]
-)
+@pytest.mark.parametrize(("module", "name"), [(m, n) for m in BAD for n in kernels(m).EXPECTED])
 def test_a_known_bad_kernel_is_told_with_its_facts(module, name, monkeypatch):
     monkeypatch.setattr(kernel_launch, "MOST_OPERATIONS", 200)
     expected = kernels(module).EXPECTED[name]

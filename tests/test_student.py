@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -226,6 +227,17 @@ def test_chance_is_the_same_in_every_run():
     )
     first, second = (Student(remote(source)[0]).draw() for _ in range(2))
     assert first[:2] == second[:2] and torch.equal(first[2], second[2])
+
+
+def test_a_cell_may_be_as_long_as_a_header():
+    source = "def f(x):\n    return x + 1\n" + "# a long remark\n" * 20_000
+    cell = SimpleNamespace(index=3, origin="solution", source=source)
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=worker.main, args=(theirs,), daemon=True).start()
+    link = RemoteLink(ours, suite(), time.monotonic() + 60)
+    assert link.start([cell], seed=1) == []
+    assert torch.equal(Student(link).f(X), X + 1)
+    ours.close()
 
 
 def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes():

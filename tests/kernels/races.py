@@ -109,9 +109,7 @@ def a_load_of_a_sum_in_the_making():
 
 
 def a_lock_that_does_not_cover_the_store():
-    locked_in_part[(2,)](
-        torch.ones(2, 5), torch.zeros(1), torch.zeros(1, dtype=torch.int32), D=5
-    )
+    locked_in_part[(2,)](torch.ones(2, 5), torch.zeros(1), torch.zeros(1, dtype=torch.int32), D=5)
 
 
 def _race(where, kernel, tensor, access, program, other, element):

@@ -1,0 +1,168 @@
+"""Kernels of a learner in the real sandbox: faults become sentences, and the rest goes on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton has packages for Linux only")
+
+from autograder import kernel_reply, sanitizer
+from autograder.kernel_fault import explain
+from autograder.link import RemoteLink
+from autograder.sandbox import Limits
+from autograder.sandbox.forkserver import ForkServer
+from autograder.student import Student
+from autograder.suite import Budget, Suite
+from autograder.verdict import LearnerError, Verdict, WorkerLost, explain_error
+from tests.kernels import out_of_bounds, races
+
+KERNELS = Path(__file__).parent / "kernels"
+# As kernels.md lists them: what crashes the bare interpreter or gives garbage without a word.
+MEMORY_ERRORS = tuple(out_of_bounds.EXPECTED)[:11]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _installed():
+    assert sanitizer.install() == ""
+    yield
+    sanitizer.uninstall()
+
+
+@pytest.fixture(scope="module", params=["strong", "weak"])
+def server(request):
+    with ForkServer(weak=request.param == "weak", preload=("torch", "triton")) as started:
+        yield started
+
+
+class Cell:
+    index, origin = 4, "solution"
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+
+def submission(server: ForkServer, source: str, **budget: float) -> tuple[Student, list]:
+    worker = server.spawn(Limits())
+    suite = Suite("demo", [], "", Budget(**budget), {}, "zero", frozenset(), None)
+    link = RemoteLink(worker.sock, suite, time.monotonic() + 60)
+    link.worker = worker  # left to the garbage collector, it would end
+    link.kernels = kernel_reply.jit_functions([source])
+    failures = link.start([Cell(source)], seed=1)
+    return Student(link), failures
+
+
+@pytest.fixture(scope="module")
+def memory_errors(server):
+    student, failures = submission(server, (KERNELS / "out_of_bounds.py").read_text())
+    assert failures == []
+    return student
+
+
+@pytest.mark.parametrize("name", MEMORY_ERRORS)
+def test_a_memory_error_is_a_sentence_and_the_worker_goes_on(memory_errors, name):
+    source = (KERNELS / "out_of_bounds.py").read_text().splitlines()
+    with pytest.raises(LearnerError) as raised:
+        getattr(memory_errors, name)()
+    error, expected = raised.value, out_of_bounds.EXPECTED[name]
+    outcome = explain_error(error, source[error.line - 1], name)
+    assert outcome.verdict == Verdict.ERROR
+    program = expected.get("program", (0,))[0]
+    assert f"In `{expected['kernel']}`, program {program}:" in outcome.message
+    assert f"`{expected['tensor']}`" in outcome.message
+    assert f"at line {error.line} of your cell" in outcome.message
+    assert "tl." in source[error.line - 1]
+    assert outcome.link.startswith("triton-kernels.html#")
+
+
+def test_a_race_is_a_sentence(server):
+    student, _ = submission(server, (KERNELS / "races.py").read_text())
+    with pytest.raises(LearnerError) as raised:
+        student.weight_gradient_without_atomics()
+    text = explain(raised.value.fault)
+    assert "program 1: it loads element 0 of `total`, which program 0 stores" in text
+    assert "race" in text and "a partial row for each program" in text
+    assert races.EXPECTED  # the others are in test_sanitizer.py
+
+
+COPY = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def copy(x, y, D, B: tl.constexpr):
+    row, cols = tl.program_id(0), tl.arange(0, B)
+    total = 0.0
+    for start in range(0, 1):
+        total = total + 1.0
+    value = tl.load(x + row * D + cols, mask=cols < D, other=0.0)
+    tl.store(y + row * D + cols, value, mask=cols < D)
+
+def clone(x):
+    y = torch.empty_like(x)
+    copy[(x.shape[0],)](x, y, x.shape[1], B=8)
+    return y
+
+def half(x):
+    y = torch.empty_like(x)
+    copy[(1,)](x, y, x.shape[1], B=8)
+    return y
+
+def endless(x):
+    while True:
+        pass
+
+def measured_on_a_gpu(x):
+    tuned = triton.autotune([triton.Config({"B": b}) for b in (8, 16)], key=["D"])(copy)
+    y = torch.empty_like(x)
+    tuned[(x.shape[0],)](x, y, x.shape[1])
+    return y
+
+def hidden_by_an_except(x):
+    try:
+        copy[(4,)](x, torch.empty_like(x), x.shape[1], B=8)
+    except Exception:
+        pass
+    return x
+"""
+
+
+@pytest.fixture
+def copying(server):
+    return submission(server, COPY, call_seconds=1.5)[0]
+
+
+def test_launches_tell_kernel_grid_and_bytes_of_each_tensor(copying):
+    x = torch.ones(3, 5)
+    assert torch.equal(copying.clone(x), x)
+    assert copying.launches() == [
+        {
+            "kernel": "copy", "grid": [3, 1, 1], "reads": {"x": 60, "y": 0},
+            "writes": {"x": 0, "y": 60}, "sizes": {"x": 60, "y": 60},
+        }
+    ]  # fmt: skip
+
+
+def test_memory_that_no_kernel_has_written_is_nan(copying):
+    y = copying.half(torch.ones(3, 5))
+    assert torch.equal(y[0], torch.ones(5)) and y[1:].isnan().all()
+
+
+def test_an_endless_loop_without_memory_is_ended_by_the_clock(copying):
+    with pytest.raises(WorkerLost) as raised:
+        copying.endless(torch.ones(3, 5))
+    assert raised.value.verdict == Verdict.TIMEOUT
+
+
+def test_a_search_for_a_gpu_is_told(copying):
+    with pytest.raises(LearnerError) as raised:
+        copying.measured_on_a_gpu(torch.ones(3, 5))
+    assert "TRITON_INTERPRET" in explain_error(raised.value, None).message
+
+
+def test_a_fault_that_the_code_catches_is_told_all_the_same(copying):
+    with pytest.raises(LearnerError) as raised:
+        copying.hidden_by_an_except(torch.ones(3, 5))
+    assert raised.value.fault.kind == "out-of-bounds"
