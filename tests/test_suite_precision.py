@@ -1,0 +1,291 @@
+"""The hidden suite of `precision`: who gets no marks, what a mistake costs, what is forbidden.
+
+What holds for every suite is in `test_every_suite.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from for_real import graded
+from in_process import grade, load, score
+from torch.nn import functional as F
+
+import solutions.precision.precision as reference
+from autograder import forbidden, release, submission
+from autograder.suites.precision import test_one_pass_var as one_pass
+
+POINTS = release.points("precision")
+VARIANCES = ("one_pass_var", "two_pass_var")
+NORMS = ("layer_norm_low_precision", "prescaled_layer_norm")
+
+
+def passed(exercise, implementation):
+    results = grade("precision", {exercise: implementation}, recognise=False)
+    return {r.test for r in results if r.points}
+
+
+def lost(exercise, implementation):
+    results = grade("precision", {exercise: implementation}, recognise=False)
+    return {r.test for r in results if r.verdict != "pass"}
+
+
+# -- what is expected ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_reference_is_what_torch_computes(dtype):
+    x = 3 + torch.randn(4, 5, 9, dtype=dtype)
+    want = x.var(-1, correction=0)
+    for var in (
+        reference.one_pass_var(x),
+        reference.two_pass_var(x),
+        reference.welford(x)[1],
+    ):
+        torch.testing.assert_close(var, want, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(reference.welford(x)[0], x.mean(-1))
+    torch.testing.assert_close(
+        reference.prescaled_layer_norm(x, 0.3), F.layer_norm(x, (9,), eps=0.3)
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_the_reference_for_half_types_is_what_torch_computes(dtype):
+    x = (3 + 2 * torch.randn(40, 64)).to(dtype)
+    weight, bias = torch.randn(2, 64).to(dtype).unbind()
+    got = reference.layer_norm_low_precision(x, weight, bias, 1e-5)
+    want = F.layer_norm(x, (64,), weight, bias, 1e-5)
+    torch.testing.assert_close(got, want, rtol=2 * torch.finfo(dtype).eps, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [(one_pass.CANCELLED, torch.float32), (one_pass.CANCELLED_BFLOAT16, torch.bfloat16)],
+    ids=["float32", "bfloat16"],
+)
+def test_the_cancelled_variances_do_not_depend_on_how_the_formula_is_written(rows, dtype):
+    x, want = one_pass.cancelled(torch.Generator().manual_seed(3), rows, dtype)
+    d = x.shape[-1]
+    ways = {
+        "means": x.square().mean(-1) - x.mean(-1).square(),
+        "sums": (x * x).sum(-1) / d - (x.sum(-1) / d) ** 2,
+        "backwards": (x.flip(-1) ** 2).sum(-1) / d - (x.flip(-1).sum(-1) / d) ** 2,
+        "einsum": torch.einsum("...d,...d->...", x, x) / d - x.mean(-1) ** 2,
+        "matmul": (x[..., None, :] @ x[..., None])[..., 0, 0] / d - x.mean(-1) ** 2,
+        "loop": sum(c * c for c in x.unbind(-1)) / d - (sum(x.unbind(-1)) / d) ** 2,
+    }
+    for way, got in ways.items():
+        assert torch.equal(got, want), way
+    right = x.double().var(-1, correction=0)
+    assert (right > 0).all() and ((want - right).abs() > right).all()
+
+
+# -- no marks ------------------------------------------------------------------------------------
+
+
+def not_implemented(*args, **kwargs):
+    raise NotImplementedError()
+
+
+CHEATS = {
+    "stub": not_implemented,
+    "none": lambda x, *rest: None,
+    "the input": lambda x, *rest: x,
+    "zeros": lambda x, *rest: torch.zeros_like(x),
+    "a number": lambda x, *rest: 1.0,
+    "noise": lambda x, *rest: torch.randn_like(x.float()).to(x.dtype),
+    "nan": lambda x, *rest: torch.full_like(x, torch.nan),
+    "empty": lambda x, *rest: x[..., :0],
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("exercise", VARIANCES)
+def test_a_variance_that_is_none_gets_no_points(exercise, cheat):
+    def reduced(x):
+        found = CHEATS[cheat](x)
+        whole = isinstance(found, torch.Tensor) and found.shape == x.shape
+        return found[..., 0] if whole else found
+
+    assert passed(exercise, reduced) == set()
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_pair_that_is_not_mean_and_variance_gets_no_points(cheat):
+    def pair(x):
+        found = CHEATS[cheat](x)
+        whole = isinstance(found, torch.Tensor) and found.shape == x.shape
+        found = found[..., 0] if whole else found
+        return found, found
+
+    assert passed("welford", pair) == set()
+
+
+@pytest.mark.parametrize("cheat", sorted(set(CHEATS) - {"zeros"}))
+@pytest.mark.parametrize("exercise", NORMS)
+def test_a_norm_that_is_none_gets_no_points(exercise, cheat):
+    assert passed(exercise, CHEATS[cheat]) == set()
+
+
+def test_zeros_pass_as_a_norm_only_where_zeros_are_right():
+    assert passed("layer_norm_low_precision", CHEATS["zeros"]) == set()
+    assert passed("prescaled_layer_norm", CHEATS["zeros"]) == {"test_zeros_and_constants"}
+
+
+COMBINING_CHEATS = {
+    "stub": not_implemented,
+    "none": lambda a, b: None,
+    "a count": lambda a, b: a[0] + b[0],
+    "zeros": lambda a, b: (a[0] + b[0], torch.zeros_like(a[1]), torch.zeros_like(a[2])),
+    "too few": lambda a, b: (a[0] + b[0], a[1]),
+    "the longer one": lambda a, b: max(a, b, key=lambda piece: piece[0]),
+}
+
+
+@pytest.mark.parametrize("cheat", COMBINING_CHEATS)
+def test_pieces_that_are_not_combined_get_no_points_but_for_empty_ones(cheat):
+    right_for_empty = {"test_empty_pieces"} if cheat == "the longer one" else set()
+    assert passed("combine_moments", COMBINING_CHEATS[cheat]) == right_for_empty
+
+
+# -- what a mistake costs --------------------------------------------------------------------------
+
+
+def test_the_textbook_variance_keeps_the_points_of_numbers_near_zero_in_exercise_2():
+    def one_pass_wide(x):
+        x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        return reference.one_pass_var(x)
+
+    assert lost("two_pass_var", one_pass_wide) == {"test_large_mean", "test_half_types"}
+
+
+def test_a_right_variance_loses_the_points_of_the_failure_in_exercise_1():
+    def accurate(x):
+        return reference.two_pass_var(x).to(x.dtype)
+
+    assert lost("one_pass_var", accurate) == {
+        "test_cancels_in_float32",
+        "test_half_types_are_not_widened",
+    }
+
+
+def test_a_clamped_variance_loses_the_points_of_the_failure_in_exercise_1():
+    def clamped(x):
+        return reference.one_pass_var(x).clamp(min=0)
+
+    results = grade("precision", {"one_pass_var": clamped})
+    assert {r.named for r in results if r.verdict != "pass"} == {"clamped"}
+
+
+def test_half_types_left_alone_cost_the_tests_about_half_types_only():
+    def in_half(x, weight, bias, eps):
+        centered = x - x.mean(-1, keepdim=True)
+        y = centered * torch.rsqrt(centered.square().mean(-1, keepdim=True) + eps)
+        y = y if weight is None else y * weight
+        return (y if bias is None else y + bias).to(x.dtype)
+
+    assert lost("layer_norm_low_precision", in_half) == {
+        "test_large_numbers",
+        "test_small_numbers",
+        "test_large_mean",
+        "test_rounded_once",
+    }
+
+
+def test_a_scale_without_its_eps_costs_the_tests_where_eps_counts():
+    def same_eps(x, eps):
+        s = x.abs().amax(-1, keepdim=True).clamp(min=1)
+        return F.layer_norm(x / s, x.shape[-1:], eps=eps)
+
+    assert "test_eps_is_scaled_along" in lost("prescaled_layer_norm", same_eps)
+    assert {"test_zeros_and_constants", "test_huge_float64"} >= (
+        lost("prescaled_layer_norm", lambda x, eps: F.layer_norm(x, x.shape[-1:], eps=eps))
+        - {"test_huge_float32"}
+    )
+
+
+# -- what is forbidden ---------------------------------------------------------------------------
+
+READY_MADE = {
+    "var": "torch.var(x, -1, correction=0)",
+    "method": "x.var(-1, correction=0)",
+    "std": "x.std(-1, correction=0) ** 2",
+    "var_mean": "torch.var_mean(x, -1, correction=0)[0]",
+    "getattr": "getattr(torch, 'va' + 'r')(x, -1)",
+    "operator": "torch.ops.aten.var.correction(x, [-1], correction=0)",
+    "covariance": "torch.cov(x)",
+    "layer norm": "F.layer_norm(x, x.shape[-1:])",
+    "group norm": "torch.group_norm(x, 1)",
+    "module": "torch.nn.LayerNorm(4)(x)",
+    "statistics": "statistics.pvariance(x.tolist())",
+}
+OWN_WORK = {
+    "means": "x.square().mean(-1) - x.mean(-1).square()",
+    "deviations": "(x - x.mean(-1, keepdim=True)).pow(2).mean(-1)",
+    "a variable called var": "own_var(x)",
+    "largest": "x.abs().amax(-1, keepdim=True)",
+}
+
+
+def found_in(name, expression):
+    source = f"""import statistics
+import torch
+import torch.nn.functional as F
+def own_var(x): return x
+def {name}(x, *more):
+    return {expression}
+"""
+    cell = submission.Cell(index=0, origin="solution", grade_id=name, source=source)
+    found = forbidden.find([cell], list(POINTS), load("precision").forbidden)
+    return {f.kind for f in found}
+
+
+@pytest.mark.parametrize("spelling", READY_MADE)
+@pytest.mark.parametrize("name", POINTS)
+def test_a_ready_made_variance_or_norm_is_found_in_every_spelling(name, spelling):
+    assert found_in(name, READY_MADE[spelling]) == {"forbidden-call"}
+
+
+@pytest.mark.parametrize("spelling", OWN_WORK)
+@pytest.mark.parametrize("name", sorted(set(POINTS) - {"welford"}))
+def test_the_learners_own_work_is_not_taken_for_a_ready_made_variance(name, spelling):
+    assert found_in(name, OWN_WORK[spelling]) == set()
+
+
+@pytest.mark.parametrize(
+    "expression", ["x.mean(-1)", "torch.sum(x, -1)", "x.cumsum(-1)", "torch.einsum('...d->...', x)"]
+)
+def test_a_reduction_over_the_features_is_forbidden_in_welford_only(expression):
+    assert found_in("welford", expression) == {"forbidden-call"}
+    assert found_in("two_pass_var", expression) == set()
+
+
+# -- through notebook, sandbox and worker --------------------------------------------------------
+
+
+def test_for_real_a_right_solution_gets_full_marks_and_a_listing_is_told_its_mistake(tmp_path):
+    listing = """
+def two_pass_var(x):
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.float()
+    return (x * x).mean(dim=-1) - x.mean(dim=-1) ** 2
+"""
+    cells = {name: inspect.getsource(vars(reference)[name]) for name in POINTS}
+    _, right = graded("precision", tmp_path, cells)
+    exercises, listed = graded("precision", tmp_path, cells | {"two_pass_var": listing})
+    assert (right["score"], right["review"]) == (25, [])
+    tests = {t["name"]: t for t in exercises["two_pass_var"]["tests"]}
+    assert tests["test_large_mean"]["misconception"] == "one-pass"
+    assert tests["test_one_vector"]["verdict"] == "pass"
+    assert listed["score"] == 24
+
+
+def test_nothing_of_a_submission_is_needed_but_torch():
+    names = {name for name, value in vars(reference).items() if inspect.ismodule(value)}
+    assert names == {"torch"}
+
+
+def test_the_points_are_those_of_the_table():
+    assert score(grade("precision", vars(reference))) == sum(POINTS.values()) == 25
