@@ -66,6 +66,7 @@ def _preload(config: dict) -> None:
         getattr(worker, "warm_up", int)()  # what need not be done again in every fork
     gc.collect()
     gc.freeze()  # collections in the forks leave these pages alone, so they stay shared
+    linux.close_gaps()
 
 
 class _Server:
