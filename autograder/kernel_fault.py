@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-MOST = 99_999  # larger numbers are not told: a number in a message must not carry an input out
+MOST = 9_999  # larger numbers are not told: a number in a message must not carry an input out
 LAUNCHES = 16  # so many are noted for one call
 
 ACCESSES = ("load", "store", "atomic")

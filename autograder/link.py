@@ -23,7 +23,8 @@ class RemoteLink:
         self._sock, self._suite, self._until = sock, suite, until
         self._call = 0
         self.seen: set[str] = set()
-        self.kernels: Mapping[str, tuple[str, ...]] = {}  # the learner's, and their parameters
+        # The learner's, and their parameters. None: there are none, and no fault of one.
+        self.kernels: Mapping[str, tuple[str, ...]] | None = None
 
     def start(self, cells: list[Any], seed: int) -> list[dict[str, Any]]:
         """Have the worker execute the cells. Returns the cells that failed."""
@@ -77,7 +78,7 @@ def learner_error(
     kinds = {k: type(v) for k, v in error.items()} if type(error) is dict else {}
     if kinds != known and kinds != known | {"fault": dict}:
         return WorkerLost(Verdict.CRASHED, "The reply was not a reply.")
-    fault = kernel_reply.checked(error.get("fault"), kernels or {})
+    fault = None if kernels is None else kernel_reply.checked(error.get("fault"), kernels)
     return LearnerError(error["type"], error["cell"], error["line"], name, fault)
 
 

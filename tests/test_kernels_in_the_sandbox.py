@@ -166,3 +166,98 @@ def test_a_fault_that_the_code_catches_is_told_all_the_same(copying):
     with pytest.raises(LearnerError) as raised:
         copying.hidden_by_an_except(torch.ones(3, 5))
     assert raised.value.fault.kind == "out-of-bounds"
+
+
+FORGED = """
+import sys
+import torch, triton, triton.language as tl
+
+worker = sys.modules["autograder.worker"]
+sanitizer = sys.modules["autograder.sanitizer"]
+secret = 123456789
+
+@triton.jit
+def mine(x, y):
+    tl.store(y, tl.load(x))
+
+GOOD = {
+    "kind": "race", "where": "store-after-store", "kernel": "mine", "tensor": "x",
+    "access": "store", "program": [1, 0, 0], "other": [0, 0, 0], "count": 0, "lanes": 0,
+    "distance": 0, "element": 3,
+}
+CHANGES = (
+    {"kernel": f"text {secret}"}, {"tensor": f"text {secret}"}, {"kind": "text"}, {"where": "text"},
+    {"kind": ["race"]}, {"access": "text"}, {"program": [secret, 0, 0]}, {"program": [1, 0]},
+    {"program": "123"}, {"count": secret}, {"count": 1.5}, {"count": True}, {"element": -2},
+    {"more": 1}, {"kernel": None},
+)
+
+def lie(number):
+    fault = GOOD | CHANGES[number]
+    worker.describe = lambda error: {"type": "ValueError", "cell": 4, "line": 1, "fault": fault}
+    raise ValueError
+
+LAUNCHES = (
+    "text", [1], [{}] * 17, {"kernel": "mine"},
+    [{"kernel": "m", "grid": [1, 1], "reads": {}, "writes": {}, "sizes": {}}],
+    [{"kernel": "m" * 99, "grid": [1, 1, 1], "reads": {}, "writes": {}, "sizes": {}}],
+    [{"kernel": "a text", "grid": [1, 1, 1], "reads": {}, "writes": {}, "sizes": {}}],
+    [{"kernel": "m", "grid": [1, 1, 1 << 60], "reads": {}, "writes": {}, "sizes": {}}],
+    [{"kernel": "m", "grid": [1, 1, -1], "reads": {}, "writes": {}, "sizes": {}}],
+    [{"kernel": "m", "grid": [1, 1, 1], "reads": {"x": .5}, "writes": {"x": 0}, "sizes": {"x": 0}}],
+    [{"kernel": "m", "grid": [1, 1, 1], "reads": {"x": 1}, "writes": {}, "sizes": {"x": 0}}],
+    [{"kernel": "m", "grid": [1, 1, 1], "reads": {"x": 1 << 60}, "writes": {"x": 0},
+      "sizes": {"x": 0}}],
+    None,
+)
+
+def pretend(number):
+    worker.Executor.do_launches = lambda self: LAUNCHES[number]
+
+def without_hooks(x):
+    sanitizer.uninstall()
+    copy_far[(1,)](x, 1 << 28)
+
+@triton.jit
+def copy_far(x, far):
+    tl.store(x + far, 1.0)
+"""
+
+
+def test_a_forged_fault_tells_nothing_but_facts_and_names_of_the_notebook(server):
+    student, _ = submission(server, FORGED)
+    told = []
+    for number in range(15):
+        with pytest.raises(LearnerError) as raised:
+            student.lie(number)
+        told.append(explain_error(raised.value, None).message)
+    plain = "Your code raised ValueError at line 1 of your cell"
+    assert "In a kernel, program 1: it stores element 3 of a tensor" in told[0]
+    assert "In `mine`, program 1: it stores element 3 of a tensor" in told[1]
+    assert all(text.startswith(plain) for text in told[2:])
+    assert not any("text" in text or "12345" in text for text in told)
+
+
+def test_forged_launches_of_another_form_are_an_error_of_the_submission(server):
+    student, _ = submission(server, FORGED)
+    for number in range(13):
+        student.pretend(number)
+        with pytest.raises(LearnerError):
+            student.launches()
+
+
+def test_a_worker_that_takes_the_hooks_out_harms_itself_alone(server):
+    student, _ = submission(server, FORGED)
+    with pytest.raises(WorkerLost) as raised:
+        student.without_hooks(torch.ones(1))
+    assert raised.value.verdict == Verdict.CRASHED
+    following, _ = submission(server, COPY)
+    assert torch.equal(following.clone(torch.ones(3, 5)), torch.ones(3, 5))
+
+
+def test_a_suite_without_kernels_hears_of_no_fault(server):
+    student, _ = submission(server, FORGED)
+    student._link.kernels = None
+    with pytest.raises(LearnerError) as raised:
+        student.lie(0)
+    assert raised.value.fault is None

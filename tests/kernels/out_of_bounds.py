@@ -167,21 +167,21 @@ def _between(tensor, count, lanes, program):
 
 EXPECTED = {
     "load_128_past_the_end": _past("shifted", "x", "load", 128, 128, 1),
-    "load_64_kib_past_the_end": _past("shifted", "x", "load", 128, 128, 16385),
+    "load_64_kib_past_the_end": _past("shifted", "x", "load", 128, 128, 9_999),
     "load_a_million_before_the_start": {
         "kind": "out-of-bounds", "where": "before-the-start", "kernel": "shifted", "tensor": "x",
-        "access": "load", "count": 128, "lanes": 128, "distance": 99_999,
+        "access": "load", "count": 128, "lanes": 128, "distance": 9_999,
     },
-    "load_one_gib_past_the_end": _past("shifted", "x", "load", 128, 128, 99_999),
+    "load_one_gib_past_the_end": _past("shifted", "x", "load", 128, 128, 9_999),
     "store_104_past_the_end": _past("shifted_out", "y", "store", 24, 1024, 1),
     "store_16_kib_past_the_end": _past("shifted_out", "y", "store", 128, 128, 4097),
-    "store_one_gib_past_the_end": _past("shifted_out", "y", "store", 128, 128, 99_999),
-    "atomic_one_gib_past_the_end": _past("added_out", "y", "atomic", 128, 128, 99_999),
+    "store_one_gib_past_the_end": _past("shifted_out", "y", "store", 128, 128, 9_999),
+    "atomic_one_gib_past_the_end": _past("added_out", "y", "atomic", 128, 128, 9_999),
     "a_padded_row_stride_and_no_mask": _past(
         "unmasked_rows", "x", "load", 72, 1024, 1, program=(2, 0, 0)
     ),
     "a_row_stride_times_1024": _past(
-        "rows", "x", "load", 1000, 1000, 99_999, program=(1, 0, 0)
+        "rows", "x", "load", 1000, 1000, 9_999, program=(1, 0, 0)
     ),
     "a_strided_view_read_as_contiguous": _between("x", 36, 60, (1, 0, 0)),
     "a_ragged_row_without_a_mask": _past(
