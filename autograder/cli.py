@@ -6,9 +6,11 @@ Exit code 0: every submission was graded, whatever the scores. 1: some could not
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -278,9 +280,29 @@ def _doctor(options: argparse.Namespace) -> int:
         elif not row.on:
             off.append(row.name)
         print(f"{state}  {row.name:<{width}}  {why}; stops {row.stops}")
+    state, why = _kernel_sanitizer()
+    if state == "OFF":
+        off.append("kernel-sanitizer")
+    stops = "Triton kernels that reach stray memory, race or never end"
+    print(f"{state}  {'kernel-sanitizer':<{width}}  {why}; stops {stops}")
     if off:
         print(f"\n{len(off)} protection(s) are off: {', '.join(off)}")
     return SOME_UNGRADED if off else GRADED
+
+
+def _kernel_sanitizer() -> tuple[str, str]:
+    """Whether kernels are looked after on this machine: tried, as it depends on Triton."""
+    if importlib.util.find_spec("triton") is None:
+        return "-  ", "no Triton on this system, so no assignment with kernels"
+    code = "from autograder import sanitizer; print(sanitizer.install())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        return "OFF", "it does not start: " + (done.stderr.strip().splitlines() or ["?"])[-1]
+    why = done.stdout.strip()
+    return ("OFF", why) if why else ("on ", "verified by kernels with known faults")
 
 
 # -- small things ------------------------------------------------------------------------------

@@ -58,8 +58,8 @@ def offsets(y, stride):
 
 @triton.jit
 def spin(lock):
-    while tl.atomic_cas(lock, 0, 1) == 1:
-        pass
+    for _ in range(100):  # ends all the same where nobody counts
+        tl.atomic_cas(lock, 0, 1)
 """
 
 
@@ -71,14 +71,15 @@ def failure() -> str:
 
     kernels: dict[str, Any] = {"__name__": "kernel_self_test"}
     exec(compile(_KERNELS, "<kernel self-test>", "exec"), kernels)
-    ones = torch.ones(3, 5)
+    # In the middle of larger buffers: where the hooks fail, nothing else is harmed.
+    ones = torch.ones(9, 5)[3:6]
     wide = torch.ones(3, 8)[:, :5]
     bf16 = torch.linspace(-3, 3, 5).to(torch.bfloat16)
 
     def run(name: str, grid: int, *args: Any, **constants: int) -> Callable[[], Any]:
         return lambda: kernels[name][(grid,)](*args, **constants)
 
-    out, row, numbers = torch.empty(3, 5), torch.zeros(5), torch.zeros(3, dtype=torch.int32)
+    out, row, numbers = torch.empty(3, 5), torch.zeros(9)[:5], torch.zeros(3, dtype=torch.int32)
     most, kernel_launch.MOST_OPERATIONS = kernel_launch.MOST_OPERATIONS, 50
     for name, kind, where, action in (  # noqa: B007
         ("load past the end", "out-of-bounds", "past-the-end",
