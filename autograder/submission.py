@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from .magics import parse, parse_or_raise, to_python
 from .notebook import (
@@ -69,19 +69,25 @@ class Released:
         return frozenset(c.grade_id for c in self.cells if c.kind == "test" and c.grade_id)
 
     @cached_property
-    def by_key(self) -> dict[str, ReleasedCell]:
-        """Cells by `_key`: the same code in another layout."""
-        return {_key(c.source, parse(c.source)): c for c in self.cells}
-
-    @cached_property
     def by_text(self) -> dict[str, ReleasedCell]:
         """Cells by `_text_key`: most come back unchanged, and need not be parsed then."""
         return {_text_key(c.source): c for c in self.cells if _has_code(c.source)}
 
     @cached_property
-    def outlines(self) -> frozenset[tuple]:
-        """The `_outline` of each cell: no other outline can have one of the keys."""
-        return frozenset(_outline(parse(c.source)) for c in self.cells)
+    def _by_outline(self) -> dict[tuple, list[tuple[ast.Module, ReleasedCell]]]:
+        found: dict[tuple, list[tuple[ast.Module, ReleasedCell]]] = {}
+        for cell in self.cells:
+            tree = parse(cell.source)
+            if tree is not None:
+                found.setdefault(_outline(tree), []).append((tree, cell))
+        return found
+
+    def with_code(self, tree: ast.Module) -> ReleasedCell | None:
+        """The cell that holds this code, in whatever layout."""
+        for known, cell in reversed(self._by_outline.get(_outline(tree), [])):
+            if _same(known, tree):
+                return cell
+        return None
 
     @cached_property
     def names_by_id(self) -> dict[str, tuple[str, ...]]:
@@ -246,8 +252,9 @@ def _look_at(raw: RawCell, released: Released, notices: list[str]) -> tuple[bool
         error = _describe(problem)
     if tree is not None and not tree.body:
         return False, None  # comments alone
-    if known is None and (tree is None or _outline(tree) in released.outlines):
-        known = released.by_key.get(_key(python, tree))
+    if known is None:
+        by_text = released.by_text
+        known = by_text.get(_text_key(python)) if tree is None else released.with_code(tree)
     if known is not None and known.kind != "solution":
         return known.kind != "given", None
     bound = _bound(tree) if tree is not None else _seems_bound(python)
@@ -390,11 +397,23 @@ def _has_code(source: str) -> bool:
     return tree is None or bool(tree.body)
 
 
-def _outline(tree: ast.Module | None) -> tuple:
-    """Equal for equal keys, and quick to make: the kinds of statements, two levels deep."""
-    if tree is None:
-        return ()
+def _outline(tree: ast.Module) -> tuple:
+    """Equal for equal code, and quick to make: the kinds of statements, two levels deep."""
     return tuple((type(s), *map(type, getattr(s, "body", None) or ())) for s in tree.body)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two pieces of syntax trees are the same code; ends at the first difference."""
+    if type(one) is not type(other):
+        return False
+    try:
+        if isinstance(one, ast.AST):
+            return all(_same(getattr(one, f, None), getattr(other, f, None)) for f in one._fields)
+        if isinstance(one, list):
+            return len(one) == len(other) and all(map(_same, one, other))
+    except RecursionError:
+        return False
+    return repr(one) == repr(other)
 
 
 def _key(source: str, tree: ast.Module | None) -> str:

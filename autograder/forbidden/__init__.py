@@ -210,9 +210,15 @@ def _detail(node: ast.AST, path: str) -> str:
     return written if re.search(rf"\b{re.escape(last)}$", written) else f"{written} ({path})"
 
 
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # where statements hold others
+
+
 def _methods(tree: ast.Module) -> Iterable[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                    yield inner.name
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        for inner in [inner for block in _BLOCKS for inner in getattr(node, block, ())]:
+            waiting.append(inner)
+            is_method = isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_method and isinstance(node, ast.ClassDef):
+                yield inner.name

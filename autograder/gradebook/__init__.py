@@ -262,7 +262,7 @@ class Writer:
     def _grades(self, rows: Submission, result: Mapping[str, Any], learner: Learner) -> float:
         """Set the automatic scores, and give the score of the notebook as nbgrader counts it."""
         scores, total, changed = self._scores(result), 0.0, []
-        written = {cell.name for cell, _ in rows.comments() if cell.kind is api.SolutionCell}
+        written = {cell.name for cell in self._known.cells if cell.kind is api.SolutionCell}
         for cell, grade in rows.grades():
             auto = scores.get(cell.name)
             if (

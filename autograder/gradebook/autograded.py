@@ -7,6 +7,7 @@ feedback page and formgrader pass all three through to the reader's browser.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -185,7 +186,8 @@ def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -
     released: the notebook learners were given, nbformat 4. Is not modified.
     result: one submission of the class file (see `engine`).
     """
-    notebook = nbformat.from_dict(json.loads(json.dumps(released)))  # a quick deep copy
+    notebook = NotebookNode(released)
+    notebook.cells = [NotebookNode(cell) for cell in released.cells]  # new down to where it differs
     exercises = {TEST_PREFIX + e["name"]: e for e in result["exercises"]}
     for cell in notebook.cells:
         cell.source = _HIDDEN.sub("", cell.source)
@@ -255,22 +257,38 @@ def dumps(notebook: NotebookNode) -> str:
     """The notebook as text, the same bytes nbconvert's notebook exporter gives."""
     if any("attachments" in cell for cell in notebook.cells):  # has rules of its own
         return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
-    pieces: list[str] = []
-    cells = [_split_lines(cell) for cell in notebook.cells]
-    _pretty({**notebook, "cells": cells}, "\n", pieces)
-    return "".join(pieces) + "\n"
+    cells = ",\n  ".join(map(_cell_text, notebook.cells))
+    rest = _pretty({name: value for name, value in notebook.items() if name != "cells"}, "\n")
+    opened, _, fields = rest.partition("\n")
+    return f'{opened}\n "cells": [\n  {cells}\n ],\n{fields}\n'
 
 
-def _split_lines(cell: NotebookNode) -> dict[str, Any]:
+def _cell_text(cell: NotebookNode) -> str:
     """A cell as nbformat writes it: texts as lists of lines."""
-    split = {**cell, "source": cell.source.splitlines(True)}
-    if cell.cell_type == "code":
-        split["outputs"] = [{**o, "text": o.text.splitlines(True)} for o in cell.outputs]
-    return split
+    text = json.dumps(cell)
+    return _short_cell(text) if len(text) <= _SHORT_CELL else _split_cell(text)
 
 
-def _pretty(value: Any, line: str, out: list[str]) -> None:
-    """Add the pieces of `json.dumps(..., indent=1, sort_keys=True)`, at a fraction of its time."""
+def _split_cell(cell: str) -> str:
+    split = json.loads(cell)
+    split["source"] = split["source"].splitlines(True)
+    for output in split.get("outputs", ()):
+        output["text"] = output["text"].splitlines(True)
+    return _pretty(split, "\n  ")
+
+
+_SHORT_CELL = 1 << 14
+_short_cell = functools.lru_cache(maxsize=512)(_split_cell)  # most come again, learner by learner
+
+
+def _pretty(value: Any, line: str) -> str:
+    """What `json.dumps(..., indent=1, sort_keys=True)` gives, at a fraction of its time."""
+    pieces: list[str] = []
+    _add_pieces(value, line, pieces)
+    return "".join(pieces)
+
+
+def _add_pieces(value: Any, line: str, out: list[str]) -> None:
     if isinstance(value, str):
         out.append(_json_text(value))
     elif not value or not isinstance(value, dict | list):
@@ -283,7 +301,7 @@ def _pretty(value: Any, line: str, out: list[str]) -> None:
             if is_dict:
                 out.append(f"{_json_text(item)}: ")
                 item = value[item]
-            _pretty(item, inner, out)
+            _add_pieces(item, inner, out)
             separator = f",{inner}"
         out.append(line + ("}" if is_dict else "]"))
 

@@ -80,6 +80,7 @@ class Submission:
         self._connection, self._known = connection, known
         values = {"name": name, "assignment": known.assignment, "notebook": known.notebook}
         found = connection.execute(_FIND, values).one()._asdict()
+        self._is_new = found["notebook"] is None  # no cell has a grade or comment yet
         if found["student"] is None:
             connection.execute(insert(_student), {"id": name})
         if found["handed_in"] is None:
@@ -129,7 +130,8 @@ class Submission:
         # By cell first: that is how the table is indexed, so time does not grow with the class.
         mine = table.c.cell_id.in_([cell.id for cell in cells])
         query = select(table).where(mine, table.c.notebook_id == self._found["notebook"])
-        rows = {row["cell_id"]: dict(row) for row in self._connection.execute(query).mappings()}
+        found = () if self._is_new else self._connection.execute(query).mappings()
+        rows = {row["cell_id"]: dict(row) for row in found}
         return [(cell, rows.get(cell.id) or self._new(table, cell)) for cell in cells]
 
     def _new(self, table: Table, cell: Cell) -> dict[str, Any]:
