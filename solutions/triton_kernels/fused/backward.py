@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from solutions.triton_kernels.fused.forward import elements
-from solutions.triton_kernels.fused.launch import Launch, Tensor, Tile, fixed_strides
+from solutions.triton_kernels.fused.launch import Launch, Tensor, Tile, fixed_strides, sum_tile
 
 
 @triton.jit
@@ -162,7 +162,7 @@ def plan_sum(
     """Stage two: the sums (D,) of the parts (programs, D)."""
     parts = dbias_parts if dweight_parts is None else dweight_parts
     assert parts is not None
-    tile = Tile(rows=64, block=32, warps=4)
+    tile = sum_tile(parts.shape[1], parts.device)
     return Launch(
         kernel=sum_parts_kernel,
         grid=(triton.cdiv(parts.shape[1], tile.block),),

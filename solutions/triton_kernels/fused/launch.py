@@ -70,9 +70,11 @@ def fixed_strides(*tensors: Tensor) -> bool:
 
 
 def multiprocessors(device: torch.device) -> int | None:
-    """How many the GPU has, or None where there is none."""
-    if device.type != "cuda":
+    """How many the GPU has; None for the interpreter. A plan without data is for an H100 or H200."""
+    if device.type == "cpu":
         return None
+    if device.type == "meta":
+        return 132
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
@@ -131,3 +133,11 @@ def backward_tile(width: int, rms: bool) -> Tile | None:
         programs=programs,
         registers=REGISTERS // (programs * warps * 32),
     )
+
+
+def sum_tile(width: int, device: torch.device) -> Tile:
+    """The tile of stage two: a GPU wants 128 programs or so, the interpreter one large one."""
+    if device.type == "cpu":
+        return Tile(rows=PROGRAMS_WITHOUT_GPU + 1, block=min(_block(width), 8192), warps=4)
+    block = min(256, max(32, _block(width) // 128))
+    return Tile(rows=2048 // block, block=block, warps=4)
