@@ -76,7 +76,9 @@ class Child:
         """Read the notebook; the first time, also look for forbidden calls."""
         notebook = submission.read(Path(self.unit.path), self.suite.released)
         if not self.unit.outcomes and self.unit.own_cells:
-            findings = forbidden.find(notebook.cells, self.suite.exercises, self.suite.forbidden)
+            suite = self.suite
+            findings = forbidden.find(notebook.cells, suite.exercises, suite.forbidden)
+            findings += forbidden.not_reached(notebook.cells, suite.exercises, suite.must_reach)
             self.tell(
                 sha256=notebook.sha256,
                 notices=[*notebook.notices, *self.suite.shortcomings],

@@ -199,7 +199,7 @@ def _decode_tensor(node: dict[str, Any], body: _Body) -> torch.Tensor:
     if not _is_sizes(stride) or len(shape) != len(stride) or 0 in shape:
         raise ProtocolError("a tensor with bad strides")
     unit = [1 if s == 0 else n for n, s in zip(shape, stride, strict=True)]
-    return _restride(body.take(_DTYPES[name], unit), shape, stride)
+    return restrided(body.take(_DTYPES[name], unit), shape, stride)
 
 
 def _is_sizes(value: Any) -> bool:
@@ -208,7 +208,7 @@ def _is_sizes(value: Any) -> bool:
     return all(type(v) is int and 0 <= v < 1 << 40 for v in value)
 
 
-def _restride(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.Tensor:
+def restrided(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.Tensor:
     """A tensor of `shape` and `stride` holding `data` (shape with 1 on each axis of stride 0)."""
     extent = 1 + sum((n - 1) * s for n, s in zip(data.shape, stride, strict=True))
     # A few bytes must not become gigabytes by strides or by expanding (attack 13).

@@ -91,6 +91,12 @@ class _Grading:
                     f"This exercise asks you to write it yourself, and line {finding['line']} "
                     f"calls {finding['detail']}: `{source.strip()}`",
                 )
+            if finding["kind"] == "not-reached" and self.suite.policy == "zero":
+                self.unit.zeroed.setdefault(
+                    finding["exercise"],
+                    f"This exercise asks you to use {finding['detail']}, and nothing that "
+                    f"`{finding['exercise']}` calls does.",
+                )
 
     def end(self) -> bool:
         """End the worker. True when the unit is finished, False when more is to be run."""

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import io
 import os
+import time
 import tomllib
 import types
 from collections.abc import Callable, Collection, Mapping
@@ -28,6 +29,9 @@ SUITES = Path(__file__).resolve().parent / "suites"
 
 # What a worker may report to have seen, unless a suite names fewer.
 SEEN = frozenset(entry.partition("/")[0] for entry in WATCHED) | {"autograd"}
+
+
+_QUICK = 0.02  # seconds; what a longer test does for the first time is little beside the rest
 
 
 class SuiteError(Exception):
@@ -85,6 +89,7 @@ class Suite:
     exercises: list[str] = field(default_factory=list)
     without_autograd: frozenset[str] = frozenset()  # where a pass of autograd is worth a look
     kernels: Kernels | None = None
+    must_reach: list[str] = field(default_factory=list)  # each exercise must lead to one of these
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
 
     @property
@@ -121,13 +126,20 @@ class Suite:
         stub = submission.read(self.notebook, self.released)
         forbidden.find(stub.cells, self.exercises, self.forbidden)
         student = Student.local(vars(self.reference))
-        for test in 3 * self.tests:
-            try:
-                test.run(student, seed)
-            except Exception as error:
-                raise SuiteError(
-                    f"the reference fails {test.exercise}/{test.name}: {type(error).__name__}"
-                ) from error
+        tests = self.tests
+        for _ in range(3):
+            tests = [test for test in tests if self._rehearse(test, student, seed) < _QUICK]
+
+    def _rehearse(self, test: HiddenTest, student: Student, seed: int) -> float:
+        """Run one test against the reference. Returns the seconds it took."""
+        start = time.monotonic()
+        try:
+            test.run(student, seed)
+        except Exception as error:
+            raise SuiteError(
+                f"the reference fails {test.exercise}/{test.name}: {type(error).__name__}"
+            ) from error
+        return time.monotonic() - start
 
     def recognise(
         self, test: HiddenTest, seed: int, index: int, got: Any, told: Collection[str] = ()
@@ -222,6 +234,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         exercises=order,
         without_autograd=without_autograd,
         kernels=kernels,
+        must_reach=settings.get("must_reach", []),
     )
 
 

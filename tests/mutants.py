@@ -26,10 +26,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from in_process import load, outcomes  # noqa: E402
+from in_process import gradable, load, outcomes  # noqa: E402
 from mutation_operators import bound_before, changes, code  # noqa: E402
 
-from autograder import suite as suites  # noqa: E402
+from autograder import release  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,21 @@ def explained(assignment: str) -> dict[tuple[str, str], str]:
 
 
 def mutants(assignment: str) -> Iterator[Mutant]:
-    """Every mutant of every graded definition of `assignment`."""
+    """Every mutant of every definition in the solution cells of `assignment`."""
     path = ROOT / "solutions" / assignment / f"{assignment}.py"
     module = ast.parse(path.read_text(encoding="utf-8"))
-    for name in load(assignment).exercises:
-        index = next(i for i, n in enumerate(module.body) if getattr(n, "name", None) == name)
-        yield from _mutants(module, index)
+    cells = release.solution_cells(assignment)
+    for exercise in load(assignment).exercises:
+        names = {getattr(node, "name", "") for node in ast.parse(cells[exercise]).body}
+        seen: Counter[str] = Counter()
+        for index, node in enumerate(module.body):
+            if getattr(node, "name", None) in names:
+                yield from _mutants(module, index, exercise, seen)
 
 
-def _mutants(module: ast.Module, index: int) -> Iterator[Mutant]:
+def _mutants(module: ast.Module, index: int, exercise: str, seen: Counter[str]) -> Iterator[Mutant]:
     definition = module.body[index]
     again = bound_before(definition)
-    seen: Counter[str] = Counter()
     for number, node in enumerate(code(definition)):
         before = ast.unparse(_shown(definition, node))
         for variant in range(len(list(changes(node, number in again)))):
@@ -79,7 +82,7 @@ def _mutants(module: ast.Module, index: int) -> Iterator[Mutant]:
             seen[change] += 1
             if seen[change] > 1:
                 change += f" [{seen[change]}]"
-            yield Mutant(definition.name, getattr(node, "lineno", definition.lineno), change, tree)
+            yield Mutant(exercise, getattr(node, "lineno", definition.lineno), change, tree)
 
 
 def _shown(definition: ast.AST, node: ast.AST) -> ast.AST:
@@ -184,12 +187,12 @@ def report(assignment: str, counted: Tally) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("assignment", nargs="*", choices=[*suites.names(), []])
+    parser.add_argument("assignment", nargs="*", choices=[*gradable(), []])
     parser.add_argument("--only", metavar="EXERCISE", help="only mutants of this exercise")
     parser.add_argument("--each", action="store_true", help="print each mutant and who kills it")
     options = parser.parse_args(argv)
     right = True
-    for assignment in options.assignment or suites.names():
+    for assignment in options.assignment or gradable():
         counted = tally(assignment, options.only, options.each)
         report(assignment, counted)
         right &= not counted.gaps and not counted.outdated

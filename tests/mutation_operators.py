@@ -27,10 +27,12 @@ NAMES = {
     "mul_": ["div_"], "div_": ["mul_"], "cumsum": ["cumprod"],
     "weight": ["bias"], "bias": ["weight"], "running_mean": ["running_var"],
     "running_var": ["running_mean"], "mean_weight": ["var_weight"], "var_weight": ["mean_weight"],
+    "int64": ["int32"], "float32": ["float16"],
 }  # fmt: skip
 PAIRS = ["weight bias", "running_mean running_var", "mean var", "shift scale", "low spread",
          "mean_g mean_gx", "bn_weight bn_bias", "means variances", "p q", "grad_out g_hat",
-         "x x_hat", "centered x", "depth width", "lengths max_len"]  # fmt: skip
+         "x x_hat", "centered x", "depth width", "lengths max_len", "D BLOCK", "row i",
+         "grad_weight grad_bias", "partial_weight partial_bias", "x_rows r_rows"]  # fmt: skip
 OTHER = {a: b for pair in PAIRS for a, b in (pair.split(), pair.split()[::-1])}
 # What these give is of another kind than what they are given: without them nothing would run.
 KEPT = {"dim", "numel", "size", "item", "range", "ones", "zeros", "randn", "full", "arange", "len",
@@ -38,6 +40,7 @@ KEPT = {"dim", "numel", "size", "item", "range", "ones", "zeros", "randn", "full
         "Linear"}  # fmt: skip
 
 
+MODULES = {"torch", "nn", "F", "nn.init", "math", "tl", "triton"}
 COUNTS = {"dim", "len", "numel", "size", "int"}
 RESULTS = ["None", "(RESULT,)", "-RESULT", "RESULT * 1.01", "RESULT + 0.01", "RESULT.double()",
            "RESULT.detach()", "RESULT.bfloat16().to(RESULT.dtype)", "RESULT.unsqueeze(0)",
@@ -179,7 +182,7 @@ def _statement(node: ast.Expr) -> Iterator[Change]:
 def _call(node: ast.Call) -> Iterator[Change]:
     method = isinstance(node.func, ast.Attribute)
     module = method and isinstance(node.func.value, (ast.Name, ast.Attribute))
-    module = module and ast.unparse(node.func.value) in ("torch", "nn", "F", "nn.init", "math")
+    module = module and ast.unparse(node.func.value) in MODULES
     name = node.func.attr if method else getattr(node.func, "id", "")
     inner = node.func.value if method and not module else (node.args or [None])[0]
     if name.endswith("Error"):

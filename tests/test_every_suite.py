@@ -15,13 +15,13 @@ from types import SimpleNamespace
 import mutants
 import nbformat
 import pytest
-from in_process import grade, load, score
+from in_process import gradable, grade, load, score
 
 from autograder import release
 from autograder import suite as suites
 
 ROOT = Path(__file__).resolve().parent.parent
-ASSIGNMENTS = suites.names()
+ASSIGNMENTS = gradable()
 ALL = pytest.mark.parametrize("assignment", ASSIGNMENTS)
 
 
@@ -46,7 +46,7 @@ def failures(results):
 
 
 def test_every_assignment_has_a_suite():
-    assert release.assignments() == ASSIGNMENTS
+    assert release.assignments() == suites.names()
 
 
 @ALL
@@ -120,7 +120,9 @@ def test_the_suite_takes_little_time(assignment):
     grade(assignment, reference(assignment))  # torch does some things slowly the first time
     start = time.process_time()
     grade(assignment, reference(assignment))
-    assert time.process_time() - start < (0.3 if assignment == "layernorm" else 1.5)
+    # A program of a kernel costs milliseconds in the interpreter.
+    most = {"layernorm": 0.3, "triton_kernels": 5.0}.get(assignment, 1.5)
+    assert time.process_time() - start < most
 
 
 # -- mutants ---------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ import re
 import nbformat
 import pytest
 import torch
+from in_process import gradable, load
 
 from autograder import release
 
-ASSIGNMENTS = release.assignments()
+ASSIGNMENTS = gradable()
 
 MISTAKES = {
     name: importlib.import_module(f"expectations.{name}").MISTAKES
@@ -33,6 +34,7 @@ def notebook(name):
 
 def solved(name):
     """A fresh namespace in which the solution cells of the notebook have run, but no check."""
+    load(name)  # where there are kernels, has them watched: a wrong one could end this process
     space = {}
     for cell in notebook(name).cells:
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("grade"):

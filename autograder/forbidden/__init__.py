@@ -19,6 +19,7 @@ from ..submission import Cell
 from .aliases import LIBRARY, MADE, UNKNOWN, Value, owner, paths
 from .expressions import SELVES
 from .patterns import compiled
+from .reached import missing
 from .walk import Walker
 
 MAX_FINDINGS = 20  # for each exercise
@@ -38,11 +39,22 @@ class Finding:
     line: int
     detail: str
     source_line: str
-    kind: Literal["forbidden-call", "suspicious"] = "forbidden-call"
+    kind: Literal["forbidden-call", "not-reached", "suspicious"] = "forbidden-call"
 
     @property
     def place(self) -> tuple[int, int]:
         return self.cell_index, self.line
+
+
+def not_reached(
+    cells: Sequence[Cell], graded_names: Iterable[str], needed: Sequence[str]
+) -> list[Finding]:
+    """Exercises that lead to none of the names `needed`; `find` tells what they must not reach."""
+    by_index = {cell.index: cell for cell in cells}
+    return [
+        _finding(name, "not-reached", " or ".join(needed), by_index[index], line)
+        for name, index, line in missing(cells, graded_names, needed)
+    ]
 
 
 def find(
