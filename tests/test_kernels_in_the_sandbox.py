@@ -105,6 +105,18 @@ def clone(x):
     copy[(x.shape[0],)](x, y, x.shape[1], B=8)
     return y
 
+@triton.jit
+def first_of_rows(x, y, stride, WIDE: tl.constexpr):
+    row = tl.program_id(0)
+    if WIDE:
+        row = row.to(tl.int64)
+    tl.store(y + row, tl.load(x + row * stride))
+
+def firsts(x, wide):
+    y = torch.empty_like(x[:, 0])
+    first_of_rows[(x.shape[0],)](x, y, x.stride(0), WIDE=wide)
+    return y
+
 def half(x):
     y = torch.empty_like(x)
     copy[(1,)](x, y, x.shape[1], B=8)
@@ -143,6 +155,15 @@ def test_launches_tell_kernel_grid_and_bytes_of_each_tensor(copying):
             "writes": {"x": 0, "y": 60}, "sizes": {"x": 60, "y": 60},
         }
     ]  # fmt: skip
+
+
+def test_rows_gigabytes_apart_need_offsets_of_64_bits(copying):
+    x = torch.rand(3, 8).half()
+    far = copying.far_apart(x)
+    assert torch.equal(copying.firsts(far, True), x[:, 0])
+    with pytest.raises(LearnerError) as raised:
+        copying.firsts(far, False)
+    assert (raised.value.fault.kind, raised.value.fault.program) == ("int32-overflow", (2, 0, 0))
 
 
 def test_memory_that_no_kernel_has_written_is_nan(copying):

@@ -19,6 +19,9 @@ SOURCE = """
 import torch
 from torch import nn
 
+def strides(x):
+    return list(x.stride())
+
 def scale(x, w):
     return x * w
 
@@ -227,6 +230,13 @@ def test_chance_is_the_same_in_every_run():
     )
     first, second = (Student(remote(source)[0]).draw() for _ in range(2))
     assert first[:2] == second[:2] and torch.equal(first[2], second[2])
+
+
+def test_views_arrive_with_their_strides(student):
+    wide = torch.rand(6, 8)
+    for view in (wide[:, ::2], wide[::2], wide.t(), wide[:1].expand(4, 8), wide[:, 3]):
+        assert student.strides(view) == list(view.stride())
+        assert torch.equal(student.scale(view, w=2.0), view * 2)
 
 
 def test_a_cell_may_be_as_long_as_a_header():

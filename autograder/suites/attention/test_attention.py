@@ -165,9 +165,9 @@ def test_dtypes(student, rng):
 def test_last_digits_and_inputs(student, rng):
     """Agrees to float32 precision, for strided inputs too, and changes none of its inputs"""
     for length, s, d, mask in ((6, 6, 32, padding(rng, 2, 6)), (3, 9, 5, None)):
-        q, k, v = soft(rng, (2, 1), length, s, d, d)
-        q = q.expand(2, 3, length, d)
-        k, v = (t.repeat(1, 3, 1, 1).transpose(1, 2).contiguous().transpose(1, 2) for t in (k, v))
+        made = soft(rng, (2, 1), length, s, d, d)
+        heads = (t.repeat(1, 3, 1, 1).transpose(1, 2).contiguous() for t in made)
+        q, k, v = (t.transpose(1, 2) for t in heads)
         before = [t.clone() for t in (q, k, v)] + ([] if mask is None else [mask.clone()])
         _check(student, q, k, v, mask, part=STRICT)
         expect(student.inputs(), before, rtol=0, atol=0, what="the inputs after the call")
