@@ -53,7 +53,7 @@ def _with_s(rule):
 @misconception(
     name="overflows",
     message="Your computation meets an infinite number: divide each vector by its largest absolute "
-    "value before you sum or square anything. (Clipping, or another dtype, only moves the limit.)",
+    "value before you sum or square anything. Clipping, or another dtype, only moves the limit.",
     link=LINK,
 )
 def not_scaled(x, eps):
