@@ -10,13 +10,12 @@ import inspect
 import pytest
 import torch
 from for_real import graded
-from in_process import grade
+from in_process import grade, load
 from torch import nn
 from torch.nn import functional as F
 
 import solutions.rmsnorm.rmsnorm as reference
 from autograder import forbidden, release, submission
-from autograder.suite import load
 
 POINTS = release.points("rmsnorm")
 FUNCTIONS = ("rms_norm", "partial_rms_norm", "scale_norm", "ada_norm")
