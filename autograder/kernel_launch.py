@@ -7,6 +7,7 @@ with made-up addresses, which tell the tensor that they were computed from.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import time
 from typing import Any
 
@@ -36,6 +37,7 @@ class Launch:
     def __init__(self, kernel: str, names: list[str]) -> None:
         self.kernel, self.names = kernel, names
         self.signature: dict[str, Any] = {}
+        self.patched: set[int] = set()  # parts of the language that this launch has patched
         self.regions: list[Region] = []
         self.clock = Clock()
         self.grid = (1, 1, 1)
@@ -212,3 +214,54 @@ class Launch:
 def _step(region: Region) -> np.uint64:
     """From the addresses that kernels see to real ones."""
     return np.uint64((region.base - region.fake) % (1 << 64))
+
+
+# -- arguments --------------------------------------------------------------------------------
+
+
+def bound_arguments(fn: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a launch by the names of the kernel's parameters."""
+    names = inspect.getfullargspec(fn).args
+    try:
+        given = {k: v for k, v in kwargs.items() if k in names}
+        return inspect.getcallargs(fn, *args, **given)
+    except TypeError:  # the interpreter is about to say so
+        return {}
+
+
+def tensor_names(bound: dict[str, Any]) -> list[str]:
+    """The parameter's name of each tensor, in the order in which the interpreter converts them."""
+
+    def tensors(value: Any) -> int:
+        if isinstance(value, tuple):
+            return sum(tensors(v) for v in value)
+        if hasattr(value, "data_ptr"):
+            return 1
+        return int(hasattr(getattr(value, "base", None), "data_ptr"))  # a tensor descriptor
+
+    return [name for name, value in bound.items() for _ in range(tensors(value))]
+
+
+_POINTERS = {
+    "float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32", "float64": "*fp64",
+    "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64", "uint8": "*u8", "bool": "*i1",
+}  # fmt: skip
+
+
+def signature(bound: dict[str, Any], constexprs: list[str], kwargs: dict[str, Any]) -> dict:
+    """What an ahead-of-time compilation of this launch needs: types, constants, options."""
+    types, constants = {}, {}
+    for name, value in bound.items():
+        if hasattr(value, "data_ptr"):
+            types[name] = _POINTERS.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
+        elif name in constexprs or value is None or not isinstance(value, (bool, int, float)):
+            types[name] = "constexpr"
+            constants[name] = value
+        elif isinstance(value, bool):
+            types[name] = "i1"
+        elif isinstance(value, int):
+            types[name] = "i32" if -(2**31) <= value < 2**31 else "i64"
+        else:
+            types[name] = "fp32"
+    options = {k: kwargs[k] for k in ("num_warps", "num_stages") if type(kwargs.get(k)) is int}
+    return {"types": types, "constants": constants, "options": options}

@@ -28,18 +28,20 @@ import numpy as np
 
 from . import kernel_launch
 from .kernel_fault import Fault, KernelFault, explain
-from .kernel_launch import Launch, faults, launches
+from .kernel_launch import (
+    Launch,
+    bound_arguments,
+    faults,
+    launches,
+    signature,
+    tensor_names,
+)
+from .kernel_numbers import from_bf16, is_poison, poison, to_bf16
 
 __all__ = [
     "Fault", "KernelFault", "explain", "fault_of", "install", "installed", "launches", "uninstall",
     "watching", "why_not",
 ]  # fmt: skip
-
-# What a lane holds that a mask has left out, without `other`: a NaN that is recognised in a result
-# by its upper bits, which outlive conversions; for integers a number small enough for offsets.
-_POISON = {"fp16": 0x7F58, "bf16": 0x7FEB, "fp32": 0x7FEB5A5A, "fp64": 0x7FFD6B4B5A5A5A5A}
-_MARK = {"fp16": 0x7FF8, "bf16": 0x7FFF, "fp32": 0x7FFF0000, "fp64": 0x7FFFE00000000000}
-_POISON_INTEGER = 0x5A5A
 
 _launch: Launch | None = None
 _undo: list[tuple[Any, str, Any]] = []
@@ -137,7 +139,6 @@ class _Hooks:
     def __init__(self, interpreter: Any) -> None:
         self.interpreter = interpreter
         self.builder = interpreter.interpreter_builder
-        self.semantic = interpreter.interpreter_semantic
         self.handle = interpreter.TensorHandle
         self.tensor = interpreter.tl.tensor
         self.bf16 = interpreter.tl.bfloat16
@@ -147,6 +148,9 @@ class _Hooks:
         for target, name, hook in (
             (module.GridExecutor, "__call__", self.run),
             (module, "_implicit_cvt", self.convert),
+            (module, "_get_np_dtype", self.numpy_dtype),
+            (module, "_patch_lang", self.patch_language),
+            (module, "_patch_builtin", self.patch_builtin),
             (builder, "set_grid_dim", self.set_grid_dim),
             (builder, "set_grid_idx", self.set_grid_idx),
             (builder, "create_masked_load", self.load),
@@ -159,7 +163,7 @@ class _Hooks:
             (builder, "create_fma", self.arithmetic),
             (builder, "cast_impl", self.cast),
             (builder, "create_fp_to_fp", self.cast_rounded),
-            (self.semantic, "binary_op_sanitize_overflow_impl", self.overflow),
+            (module.TritonSemantic, "binary_op_sanitize_overflow_impl", self.overflow),
             (module.ReduceOps, "apply_impl", self.reduction),
             (module.ScanOps, "apply_impl", self.reduction),
         ):
@@ -181,9 +185,9 @@ class _Hooks:
         def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
             global _launch
             outer = _launch
-            bound = _bound(executor.fn, args, kwargs)
-            launch = Launch(executor.fn.__name__, _tensor_names(bound))
-            launch.signature = _signature(bound, executor.constexprs, kwargs)
+            bound = bound_arguments(executor.fn, args, kwargs)
+            launch = Launch(executor.fn.__name__, tensor_names(bound))
+            launch.signature = signature(bound, executor.constexprs, kwargs)
             _launch = launch
             try:
                 return original(executor, *args, **kwargs)
@@ -205,6 +209,55 @@ class _Hooks:
             return out
 
         return _implicit_cvt
+
+    def numpy_dtype(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, without a new table at each call."""
+        plain, known = self.interpreter.tl.dtype, {}
+
+        def _get_np_dtype(kind: Any) -> np.dtype:
+            if type(kind) is not plain:
+                return original(kind)
+            if kind.name not in known:
+                known[kind.name] = original(kind)
+            return known[kind.name]
+
+        return _get_np_dtype
+
+    def patch_language(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The interpreter patches the language anew at each call of a helper, tl.sum among them.
+
+        That takes longer than all the rest; once a launch is enough.
+        """
+        language = (self.interpreter.tl, self.interpreter.tl.core)
+
+        def _patch_lang(fn: Any) -> Any:
+            if _launch is None:
+                return original(fn)
+            wanted = {
+                id(v) for v in fn.__globals__.values() if v is language[0] or v is language[1]
+            }
+            if wanted and wanted <= _launch.patched:
+                return self.interpreter._LangPatchScope()
+            _launch.patched |= wanted
+            return original(fn)
+
+        return _patch_lang
+
+    def patch_builtin(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, looking for the members of `package` that are to be patched only once."""
+        module, known = self.interpreter, {}
+
+        def _patch_builtin(package: Any, builder: Any, scope: Any) -> None:
+            is_builtin = module.tl.core.is_builtin
+            if package not in known:
+                members = inspect.getmembers(package)
+                known[package] = [name for name, member in members if is_builtin(member)]
+            for name in known[package]:
+                member = getattr(package, name)
+                if is_builtin(member):
+                    module._patch_attr(package, name, member, builder, scope)
+
+        return _patch_builtin
 
     def set_grid_dim(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def set_grid_dim(*grid: int) -> None:
@@ -230,20 +283,13 @@ class _Hooks:
                 return original(ptrs, mask, other, *rest, **more)
             real = _launch.access("load", ptrs, mask)
             if other is None and not mask.data.all():
-                other = self._poison(ptrs)
+                kind = ptrs.get_element_ty()
+                dtype = self.interpreter._get_np_dtype(kind)
+                other = self.handle(poison(kind.name, ptrs.data.shape, dtype), kind)
                 _launch.note_unmasked(ptrs)
             return original(real, mask, other, *rest, **more)
 
         return create_masked_load
-
-    def _poison(self, ptrs: Any) -> Any:
-        kind = ptrs.get_element_ty()
-        dtype = self.interpreter._get_np_dtype(kind)
-        if kind.name in _POISON:
-            bits = np.full(ptrs.data.shape, _POISON[kind.name], f"u{dtype.itemsize}")
-            return self.handle(bits.view(dtype), kind)
-        whole = min(_POISON_INTEGER, (1 << 8 * dtype.itemsize - 1) - 1)
-        return self.handle(np.full(ptrs.data.shape, whole).astype(dtype), kind)
 
     def store(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def create_masked_store(ptrs: Any, value: Any, mask: Any, *rest: Any, **more: Any) -> Any:
@@ -256,8 +302,9 @@ class _Hooks:
         return create_masked_store
 
     def _refuse_poison(self, value: Any, mask: Any) -> None:
-        poisoned = self._poisoned(value) if _launch.unmasked else None
-        if poisoned is not None and (poisoned & mask.data).any():
+        if not _launch.unmasked:
+            return
+        if (is_poison(value.data, value.dtype.scalar.name) & mask.data).any():
             raise _launch.fault("poison", "stored", tensor=_launch.unmasked[0].name)
 
     def atomic_rmw(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -322,25 +369,19 @@ class _Hooks:
 
     def _keep_poison(self, reducer: Any, source: Any, out: Any) -> None:
         """numpy's largest and smallest leave a NaN out, which a GPU need not do."""
-        poisoned = self._poisoned(source)
-        if poisoned is not None and poisoned.any():
-            name = source.dtype.scalar.name
+        poisoned = is_poison(source.data, source.dtype.scalar.name)
+        if poisoned.any():
             lost = np.any(poisoned, axis=reducer.axis).reshape(out.data.shape)
-            bits = np.array(_POISON[name], f"u{out.data.itemsize}").view(out.data.dtype)
-            out.data = np.where(lost, bits, out.data)
-
-    def _poisoned(self, handle: Any) -> np.ndarray | None:
-        name = handle.dtype.scalar.name
-        if name not in _POISON:
-            return None
-        bits = handle.data.view(f"u{handle.data.itemsize}")
-        return (bits & _MARK[name]) == (_POISON[name] & _MARK[name])
+            worst = poison(source.dtype.scalar.name, out.data.shape, out.data.dtype)
+            out.data = np.where(lost, worst, out.data)
 
     def overflow(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Triton's own check needs its debug option, and twenty operations for each one."""
 
-        def binary_op_sanitize_overflow_impl(left: Any, right: Any, op: Any) -> None:
-            if _launch is None or left.type.scalar.name != "int32" or op.__name__ not in _EXACT:
+        def binary_op_sanitize_overflow_impl(semantic: Any, left: Any, right: Any, op: Any) -> None:
+            if _launch is None:
+                return original(semantic, left, right, op)
+            if left.type.scalar.name != "int32" or op.__name__ not in _EXACT:
                 return
             exact = _EXACT[op.__name__](
                 left.handle.data.astype(np.int64), right.handle.data.astype(np.int64)
@@ -357,9 +398,9 @@ class _Hooks:
             before, after = source.dtype.scalar.name, target.scalar.name
             if before == after or "bf16" not in (before, after):
                 return original(source, target)
-            data = _from_bf16(source.data) if before == "bf16" else source.data
+            data = from_bf16(source.data) if before == "bf16" else source.data
             if after == "bf16":
-                data = _to_bf16(data)
+                data = to_bf16(data)
             else:
                 data = data.astype(self.interpreter._get_np_dtype(target))
             return self.handle(data, target.scalar)
@@ -376,70 +417,7 @@ class _Hooks:
         return create_fp_to_fp
 
     def _bf16_constant(self, value: float) -> Any:
-        return self.handle(_to_bf16(np.array([value])), self.bf16)
+        return self.handle(to_bf16(np.array([value])), self.bf16)
 
 
 _EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-
-
-def _from_bf16(bits: np.ndarray) -> np.ndarray:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def _to_bf16(values: np.ndarray) -> np.ndarray:
-    """Rounded to the nearest, ties to even, as torch does. A NaN stays a NaN."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
-    nan = (bits & 0x7FFFFFFF) > 0x7F800000
-    return np.where(nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
-
-
-# -- arguments --------------------------------------------------------------------------------
-
-
-def _bound(fn: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    names = inspect.getfullargspec(fn).args
-    try:
-        given = {k: v for k, v in kwargs.items() if k in names}
-        return inspect.getcallargs(fn, *args, **given)
-    except TypeError:  # the interpreter is about to say so
-        return {}
-
-
-def _tensor_names(bound: dict[str, Any]) -> list[str]:
-    """The parameter's name of each tensor, in the order in which the interpreter converts them."""
-
-    def tensors(value: Any) -> int:
-        if isinstance(value, tuple):
-            return sum(tensors(v) for v in value)
-        if hasattr(value, "data_ptr"):
-            return 1
-        return int(hasattr(getattr(value, "base", None), "data_ptr"))  # a tensor descriptor
-
-    return [name for name, value in bound.items() for _ in range(tensors(value))]
-
-
-_POINTERS = {
-    "float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32", "float64": "*fp64",
-    "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64", "uint8": "*u8", "bool": "*i1",
-}  # fmt: skip
-
-
-def _signature(bound: dict[str, Any], constexprs: list[str], kwargs: dict[str, Any]) -> dict:
-    """What an ahead-of-time compilation of this launch needs: types, constants, options."""
-    types, constants = {}, {}
-    for name, value in bound.items():
-        if hasattr(value, "data_ptr"):
-            types[name] = _POINTERS.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
-        elif name in constexprs or value is None or not isinstance(value, (bool, int, float)):
-            types[name] = "constexpr"
-            constants[name] = value
-        elif isinstance(value, bool):
-            types[name] = "i1"
-        elif isinstance(value, int):
-            types[name] = "i32" if -(2**31) <= value < 2**31 else "i64"
-        else:
-            types[name] = "fp32"
-    options = {k: kwargs[k] for k in ("num_warps", "num_stages") if type(kwargs.get(k)) is int}
-    return {"types": types, "constants": constants, "options": options}

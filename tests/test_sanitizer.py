@@ -16,6 +16,7 @@ pytest.importorskip("triton", reason="Triton has packages for Linux only")
 
 from autograder import kernel_launch, sanitizer
 from autograder.kernel_fault import Fault, KernelFault
+from autograder.kernel_numbers import to_bf16
 
 BAD = ("out_of_bounds", "races", "arithmetic")
 
@@ -113,7 +114,7 @@ def test_every_kind_of_float_is_rounded_to_bfloat16_as_torch_does():
     bits = torch.cat([bits, torch.tensor(special, dtype=torch.int32)])
     floats = bits.view(torch.float32)
     want = floats.to(torch.bfloat16)
-    got = sanitizer._to_bf16(floats.numpy())
+    got = to_bf16(floats.numpy())
     nan = floats.isnan().numpy()
     assert (got[~nan] == want.view(torch.uint16).numpy()[~nan]).all()
     assert torch.from_numpy(got).view(torch.bfloat16)[torch.from_numpy(nan)].isnan().all()
