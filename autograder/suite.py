@@ -218,7 +218,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
     settings = tomllib.loads((folder / "suite.toml").read_text())
     order = settings["exercises"]
     kernels = _watch_kernels(assignment)  # before suite and reference import triton
-    tests = sorted(_collect(folder), key=lambda test: order.index(test.exercise))
+    tests = sorted(collect(folder), key=lambda test: order.index(test.exercise))
     forbidden = settings.get("forbidden", {})
     everywhere = forbidden.pop("all", [])
     without_autograd = frozenset(settings.get("without_autograd", []))
@@ -259,7 +259,8 @@ class _Collector:
         self.items = list(session.items)
 
 
-def _collect(folder: Path) -> list[HiddenTest]:
+def collect(folder: Path) -> list[HiddenTest]:
+    """The tests in a suite's folder, collected by pytest. Raises SuiteError with one line."""
     import pytest
 
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a learner's machine may have any plugin

@@ -42,6 +42,9 @@ def missing(x):
 class Secret(ValueError):
     pass
 
+def layout(x):
+    return list(x.stride()), x.clone()
+
 def talkative(x):
     raise Secret(str(x.tolist()))
 
@@ -109,6 +112,24 @@ def test_containers_keep_their_form(student):
     got = student.three(X)
     assert type(got) is tuple and type(got[1]) is list and got[1][1] is None
     assert torch.equal(got[2]["a"], X)
+
+
+def test_inputs_keep_their_strides(student):
+    wide = torch.arange(24.0).reshape(4, 6)
+    views = [wide, wide.t(), wide[:, 1:4], wide[::2, ::3], wide[:1].expand(3, 6), wide[:, :0]]
+    for x in views:
+        stride, got = student.layout(x)
+        assert torch.equal(got, x)
+        assert stride == list(x.stride()) or not x.numel()
+
+
+def test_rows_far_apart_lie_more_than_32_bits_of_numbers_apart(student):
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=torch.float16)
+    first, second = student.far_apart(x), student.far_apart(-x)
+    for far, want in ((first, x), (second, -x)):
+        stride, got = student.layout(far)
+        assert torch.equal(got, want)
+        assert 2 * stride[0] == 2**31 and stride[1] == 1
 
 
 def test_vjp_gives_one_gradient_per_tensor_argument(student):

@@ -122,10 +122,10 @@ def test_any_number_of_axes_and_rows(student, rng):
 @pytest.mark.points(0.25)
 def test_without_weight(student, rng):
     """Without a weight: no grad_weight, but grad_x and grad_bias"""
-    x = rows(rng, 3, WIDTH, dtype=torch.float16)
-    arguments = (upstream(rng, x, torch.float16), x, None, *saved(x, EPS))
+    x = rows(rng, 3, WIDTH, dtype=torch.bfloat16)
+    arguments = (upstream(rng, x, torch.bfloat16), x, None, *saved(x, EPS))
     want = backward(*arguments)
-    _expect(student.layer_norm_backward(*arguments), want, where=" without a weight")
+    _expect(student.layer_norm_backward(*arguments), want, 8e-3, " without a weight")
 
 
 @pytest.mark.points(0.75)

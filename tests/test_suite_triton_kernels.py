@@ -1,0 +1,409 @@
+"""The hidden suite of `triton_kernels`: who gets no marks, what a mistake costs, what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from for_real import graded
+from in_process import gradable, grade, load, outcomes, score
+from torch.nn import functional as F
+
+from autograder import forbidden, release, submission
+
+if "triton_kernels" not in gradable():
+    pytest.skip("Triton has packages for Linux only", allow_module_level=True)
+
+NAME = "triton_kernels"
+SOURCE = Path(release.ROOT / "solutions" / NAME / f"{NAME}.py").read_text(encoding="utf-8")
+POINTS = {
+    "row_sum": 2, "layer_norm_forward": 8, "layer_norm_backward": 9, "rms_norm_forward": 4,
+    "add_layer_norm": 5,
+}  # fmt: skip
+
+
+def changed(exercise: str, *changes: tuple[str, str]) -> str:
+    """The solution cell of an exercise with some texts replaced, each in all places."""
+    source = release.solution_cells(NAME)[exercise]
+    for before, after in changes:
+        assert before in source, f"no longer in the solution: {before}"
+        source = source.replace(before, after)
+    return source
+
+
+def defined(exercise: str, *changes: tuple[str, str]):
+    """The function that such a cell defines."""
+    load(NAME)
+    space = {"__name__": "changed"}
+    exec(SOURCE, space)
+    exec(changed(exercise, *changes), space)
+    return space[exercise]
+
+
+def outcome(exercise: str, *changes: tuple[str, str]):
+    return grade(NAME, {exercise: defined(exercise, *changes)})
+
+
+def lost(results) -> set[str]:
+    return {r.test for r in results if r.verdict != "pass"}
+
+
+# -- the reference is torch's ----------------------------------------------------------------------
+
+
+def test_the_references_agree_with_torch():
+    load(NAME)
+    import solutions.triton_kernels.triton_kernels as reference
+
+    torch.manual_seed(0)
+    x, residual = 3 + torch.randn(4, 11), torch.randn(4, 11)
+    weight, bias, grad_out = torch.rand(11), torch.randn(11), torch.randn(4, 11)
+    leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]
+    want = F.layer_norm(leaves[0], (11,), *leaves[1:], eps=0.1)
+    y, mean, rstd = reference.layer_norm_forward(x, weight, bias, 0.1)
+    torch.testing.assert_close(y, want.detach())
+    grads = reference.layer_norm_backward(grad_out, x, weight, mean, rstd)
+    torch.testing.assert_close(grads, torch.autograd.grad(want, leaves, grad_out))
+    want = F.rms_norm(x, (11,), weight, eps=0.1)
+    torch.testing.assert_close(reference.rms_norm_forward(x, weight, 0.1)[0], want)
+    y, s, _, _ = reference.add_layer_norm(x, residual, weight, bias, 0.1)
+    torch.testing.assert_close(y, F.layer_norm(x + residual, (11,), weight, bias, eps=0.1))
+    assert torch.equal(s, x + residual)
+    assert torch.equal(reference.row_sum(torch.ones(2, 3)), torch.full((2,), 3.0))
+
+
+# -- no marks --------------------------------------------------------------------------------------
+
+TRIVIAL = {
+    "zeros": lambda t: torch.zeros_like(t),
+    "the input": lambda t: t,
+    "none": lambda t: None,
+    "noise": lambda t: torch.randn(t.shape).to(t.dtype),
+}
+
+
+@pytest.mark.parametrize("trivial", TRIVIAL)
+@pytest.mark.parametrize("exercise", POINTS)
+def test_a_trivial_answer_in_the_right_form_gets_next_to_nothing(exercise, trivial):
+    make = TRIVIAL[trivial]
+
+    def answer(x, *rest):
+        x = rest[0] if exercise == "layer_norm_backward" else x
+        one = make(x)
+        of_row = None if one is None else one.float().sum(-1)
+        if exercise == "row_sum":
+            return None if one is None else one[..., 0].float()
+        if exercise == "layer_norm_backward":
+            weight = rest[1]
+            grads = None if weight is None else make(weight)
+            return one, grads, make(x.float().reshape(-1, x.shape[-1])[:1].sum(0))
+        return {
+            "layer_norm_forward": (one, of_row, of_row),
+            "rms_norm_forward": (one, of_row),
+            "add_layer_norm": (one, one, of_row, of_row),
+        }[exercise]
+
+    assert score(grade(NAME, {exercise: answer}, recognise=False)) == 0
+
+
+def cells(**sources: str) -> list[submission.Cell]:
+    """The cells of a notebook whose exercises have these sources."""
+    return [
+        submission.Cell(index=0, origin="given", grade_id=None, source=_given()),
+        *(
+            submission.Cell(index=n, origin="solution", grade_id=name, source=source)
+            for n, (name, source) in enumerate(sources.items(), start=1)
+        ),
+    ]
+
+
+def _given() -> str:
+    return "import torch\nimport triton\nimport triton.language as tl\nfrom torch import Tensor\n"
+
+
+def not_reached(**sources: str) -> list[str]:
+    suite = load(NAME)
+    found = forbidden.not_reached(cells(**sources), suite.exercises, suite.must_reach)
+    return [f.exercise for f in found]
+
+
+PLAIN = "def row_sum(x):\n    return (x.float() @ torch.ones(x.shape[-1])).reshape(x.shape[:-1])"
+KERNEL = "@triton.jit\ndef kernel(x, y):\n    pass\n"
+LAUNCHED = {
+    "plainly": KERNEL + "def row_sum(x):\n    kernel[(1,)](x, x)\n    return x",
+    "through a helper": KERNEL + "def go(x):\n    kernel[(1,)](x, x)\n    return x\n"
+    "def row_sum(x):\n    return go(x)",
+    "under another name": KERNEL + "start = kernel\ndef row_sum(x):\n    start[(1,)](x, x)",
+    "with heuristics": "@triton.heuristics({})\n" + KERNEL
+    + "def row_sum(x):\n    kernel[(1,)](x, x)",
+    "from an autograd function": KERNEL + "class Sum(torch.autograd.Function):\n"
+    "    @staticmethod\n    def forward(ctx, x):\n        kernel[(1,)](x, x)\n        return x\n"
+    "def row_sum(x):\n    return Sum.apply(x)",
+    "with jit by its own name": "from triton import jit\n" + KERNEL.replace("triton.", "")
+    + "def row_sum(x):\n    kernel[(1,)](x, x)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", LAUNCHED)
+def test_a_function_that_leads_to_a_kernel_may_earn_points(how):
+    assert not_reached(row_sum=LAUNCHED[how]) == []
+
+
+def test_a_function_that_leads_to_no_kernel_of_its_own_is_told_so():
+    assert not_reached(row_sum=PLAIN) == ["row_sum"]
+    assert not_reached(row_sum=KERNEL + PLAIN) == ["row_sum"]
+    never = KERNEL + "def row_sum(x):\n    if False:\n        kernel[(1,)](x, x)\n    return x"
+    assert not_reached(row_sum=never) == ["row_sum"]
+
+
+def test_stubs_and_missing_functions_are_not_told_of_a_missing_kernel():
+    stubs = {name: release.stub(NAME, name) for name in POINTS}
+    assert not_reached(**stubs) == []
+    assert not_reached(row_sum="x = 1") == []
+
+
+def found_in(body: str, exercise: str = "rms_norm_forward") -> set[str]:
+    suite = load(NAME)
+    source = f"def {exercise}(x, weight, eps):\n    {body}\n"
+    found = forbidden.find(cells(**{exercise: source}), suite.exercises, suite.forbidden)
+    return {f.kind for f in found}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)",
+        "return x * torch.rsqrt(x.square() + eps)",
+        "return x / x.norm(dim=-1, keepdim=True)",
+        "return x.float().pow(2).sum(-1)",
+        "return torch.einsum('md,md->m', x, x)",
+        "import numpy\n    return torch.from_numpy(numpy.mean(x.numpy(), -1))",
+    ],
+)
+def test_operations_of_torch_that_do_a_kernels_work_are_forbidden(body):
+    assert found_in(body) == {"forbidden-call"}
+
+
+def test_conversions_copies_and_the_second_stage_are_allowed():
+    assert found_in("y = torch.empty_like(x.contiguous())\n    return y.to(x.dtype)") == set()
+    second = "partial = torch.empty(4, 8)\n    return partial.sum(dim=0), torch.sum(partial, 0)"
+    assert found_in(second, "layer_norm_backward") == set()
+
+
+# -- what a mistake costs --------------------------------------------------------------------------
+
+THREE_SWEEPS = (
+    "    y = centered * rstd\n",
+    "    tl.debug_barrier()\n"
+    "    again = x_ptr + row * x_stride + cols\n"
+    "    var = tl.sum(tl.load(again, mask=mask, other=0.0).to(tl.float32) * centered, axis=0) / D\n"
+    "    x = tl.load(again, mask=mask, other=0.0).to(tl.float32)\n"
+    "    y = tl.where(mask, x - mean, 0.0) * tl.rsqrt(var + eps)\n",
+)
+
+
+def test_reading_x_three_times_costs_half_a_point():
+    # x * (x - mean) sums to the variance too, at a mean that is not too large.
+    results = outcome("layer_norm_forward", THREE_SWEEPS)
+    assert {"test_x_is_read_once"} <= lost(results) <= {
+        "test_x_is_read_once", "test_large_mean", "test_formula_to_the_last_digits", "test_eps",
+        "test_half_types",
+    }  # fmt: skip
+    (said,) = [r.message for r in results if r.test == "test_x_is_read_once"]
+    assert said.startswith("x is read more than once")
+
+
+def test_rows_on_the_second_axis_of_the_grid_cost_the_test_of_the_grid():
+    results = outcome("row_sum", ("program_id(0)", "program_id(1)"), ("[(M,)]", "[(1, M)]"))
+    assert lost(results) == {"test_kernel_at_work"}
+    (said,) = [r.message for r in results if r.verdict != "pass"]
+    assert "65,535" in said
+
+
+def test_atomics_cost_the_test_of_partial_buffers():
+    results = outcome(
+        "layer_norm_backward",
+        ("tl.store(partial_weight_ptr + program * D", "tl.atomic_add(partial_weight_ptr"),
+        ("tl.store(partial_bias_ptr + program * D", "tl.atomic_add(partial_bias_ptr"),
+        ("torch.empty(programs, D,", "torch.zeros(1, D,"),
+    )
+    assert lost(results) == {"test_no_number_is_written_twice"}
+
+
+def test_an_upcast_before_the_kernel_costs_the_tests_of_traffic():
+    results = outcome("rms_norm_forward", ("as_rows(x)", "as_rows(x.float())"))
+    assert lost(results) == {"test_x_is_read_once"}
+
+
+def test_a_kernel_beside_work_done_by_torch_earns_no_test_of_traffic():
+    def beside(x):
+        launch(torch.ones(2))
+        return (x.double() @ torch.ones(x.shape[-1]).double()).float()
+
+    launch = defined("row_sum")
+    assert lost(grade(NAME, {"row_sum": beside})) == {"test_kernel_at_work"}
+
+
+# -- what a mistake is called ----------------------------------------------------------------------
+
+CENTERED = "tl.where(mask, x - mean, 0.0)"
+NAMED = [
+    ("row_sum", "mean-instead-of-sum", ("tl.sum(x, axis=0)", "tl.sum(x, axis=0) / D")),
+    ("row_sum", "mask-off-by-one", ("cols < D", "cols < D - 1")),
+    ("row_sum", "same-row-in-every-program", ("row * x_stride + ", "")),
+    ("row_sum", "one-program", ("[(M,)]", "[(min(M, 1),)]")),
+    ("layer_norm_forward", "lanes-in-variance", (CENTERED, "x - mean")),
+    ("layer_norm_forward", "divided-by-block", (", axis=0) / D", ", axis=0) / BLOCK")),
+    ("layer_norm_forward", "unbiased-variance",
+     ("centered, axis=0) / D", "centered, axis=0) / (D - 1)")),
+    ("layer_norm_forward", "eps-outside-root",
+     ("tl.rsqrt(var + eps)", "1 / (tl.sqrt(var) + eps)")),
+    ("layer_norm_forward", "bias-needs-weight",
+     ("if bias_ptr is not None:", "if bias_ptr is not None and weight_ptr is not None:")),
+    ("layer_norm_forward", "stored-in-the-layout-of-x",
+     ("torch.empty(x.shape, dtype=x.dtype, device=x.device)", "torch.empty_like(x)")),
+    ("layer_norm_backward", "mean-term-missing", ("g_hat - mean_g -", "g_hat -")),
+    ("layer_norm_backward", "x-hat-term-missing", (" - x_hat * mean_gx", "")),
+    ("layer_norm_backward", "grad-weight-without-x-hat", ("+= g * x_hat", "+= g")),
+    ("layer_norm_backward", "one-row-for-each-program",
+     ("range(program, M, tl.num_programs(0))", "range(program, program + 1)")),
+    ("layer_norm_backward", "partial-row-not-written",
+     ("programs = min(M, 128)", "programs = 128"),
+     ("    tl.store(partial_weight_ptr", "    if program >= M:\n        return\n"
+      "    tl.store(partial_weight_ptr")),
+    ("layer_norm_backward", "partial-sums-in-half",
+     ("torch.empty(programs, D, dtype=torch.float32", "torch.empty(programs, D, dtype=x.dtype")),
+    ("rms_norm_forward", "mean-subtracted",
+     ("    mean_square =", "    x = tl.where(mask, x - tl.sum(x, axis=0) / D, 0.0)\n"
+      "    mean_square =")),
+    ("add_layer_norm", "statistics-of-the-rounded-sum",
+     ("    mean = tl.sum(s", "    s = s.to(s_ptr.dtype.element_ty).to(tl.float32)\n"
+      "    mean = tl.sum(s")),
+    ("add_layer_norm", "lanes-in-variance", ("tl.where(mask, s - mean, 0.0)", "s - mean")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("exercise", "name", "changes"), [(e, n, c) for e, n, *c in NAMED],
+                         ids=[f"{e}: {n}" for e, n, *_ in NAMED])  # fmt: skip
+def test_a_mistake_in_a_kernel_is_called_by_its_name(exercise, name, changes):
+    results = outcomes(NAME, {exercise: defined(exercise, *changes)})
+    assert next(r.named for r in results if r.named) == name
+
+
+# -- faults become sentences -----------------------------------------------------------------------
+
+LOAD = "tl.load(x_ptr + row * x_stride + cols, mask=mask, other=0.0)"
+# The eleven memory errors that crash the bare interpreter or give garbage without a word, as they
+# come about in these exercises; the race; and what else a GPU would not forgive.
+FAULTS = {
+    "a load without a mask": (
+        "row_sum", [(LOAD, "tl.load(x_ptr + row * x_stride + cols)")], "past the end of `x_ptr`",
+    ),
+    "a load far past the end": (
+        "row_sum", [("row * x_stride", "(row + 65536) * x_stride")], "past the end of `x_ptr`",
+    ),
+    "a load a gigabyte past the end": (
+        "row_sum", [("row * x_stride", "row * x_stride + 268435456")], "past the end of `x_ptr`",
+    ),
+    "a load before the start": (
+        "row_sum", [("row * x_stride + cols", "row * x_stride - 1000000 + cols")],
+        "before the start of `x_ptr`",
+    ),
+    "a row stride times 1024": (
+        "rms_norm_forward", [("row * x_stride", "row * x_stride * 1024")],
+        "past the end of `x_ptr`",
+    ),
+    "a store without a mask": (
+        "rms_norm_forward", [("tl.store(y_ptr + row * D + cols, y, mask=mask)",
+                              "tl.store(y_ptr + row * D + cols, y)")], "`y_ptr`",
+    ),
+    "a store far past the end": (
+        "rms_norm_forward", [("y_ptr + row * D", "y_ptr + (row + 16384) * D")],
+        "past the end of `y_ptr`",
+    ),
+    "a store a gigabyte past the end": (
+        "rms_norm_forward", [("y_ptr + row * D", "y_ptr + 268435456 + row * D")],
+        "past the end of `y_ptr`",
+    ),
+    "an atomic past the end": (
+        "layer_norm_backward", [("tl.store(partial_bias_ptr + program * D",
+                                 "tl.atomic_add(partial_bias_ptr + (program + 70000) * D")],
+        "past the end of `partial_bias_ptr`",
+    ),
+    "a padded row stride": (
+        "add_layer_norm", [("row * residual_stride", "row * BLOCK")],
+        "`residual_ptr`",
+    ),
+    "a strided view read as contiguous": (
+        "layer_norm_forward", [("row * x_stride", "row * D")], "between the elements of `x_ptr`",
+    ),
+    "more programs than partial rows": (
+        "layer_norm_backward", [("[(programs,)]", "[(programs + 1,)]")],
+        "past the end of `partial_weight_ptr`",
+    ),
+    "a race": (
+        "layer_norm_backward",
+        [("tl.store(partial_bias_ptr + program * D + cols, grad_bias, mask=mask)",
+          "old = tl.load(partial_bias_ptr + cols, mask=mask, other=0.0)\n"
+          "    tl.store(partial_bias_ptr + cols, old + grad_bias, mask=mask)"),
+         ("torch.empty(programs, D,", "torch.zeros(programs, D,")],
+        "this is a race",
+    ),
+    "a masked load without other": (
+        "row_sum", [("mask=mask, other=0.0", "mask=mask")], "`other=",
+    ),
+    "a 32-bit offset": (
+        "row_sum", [("tl.program_id(0).to(tl.int64)", "tl.program_id(0)")], "32-bit",
+    ),
+    "bfloat16 that was not widened": (
+        "row_sum", [("other=0.0).to(tl.float32)", "other=0.0)")], "done in bfloat16",
+    ),
+}  # fmt: skip
+
+
+CRASHING = [*FAULTS][:13]  # memory errors and the race: what the bare interpreter hides or dies of
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_a_kernel_is_told_in_a_sentence(fault):
+    exercise, changes, part = FAULTS[fault]
+    results = outcomes(NAME, {exercise: defined(exercise, *changes)}, recognise=False)
+    assert part in next(r.message for r in results if r.verdict == "error")
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory):
+    """Notebooks with one fault in each exercise, graded for real: fault -> its exercise."""
+    left, found = {fault: FAULTS[fault] for fault in CRASHING}, {}
+    while left:
+        sources, faults = release.solution_cells(NAME), {}
+        for fault, (exercise, changes, _) in list(left.items()):
+            if exercise not in faults.values():
+                sources[exercise] = changed(exercise, *changes)
+                faults[fault] = exercise
+                del left[fault]
+        exercises, _ = graded(NAME, tmp_path_factory.mktemp("faults"), sources)
+        for fault, exercise in faults.items():
+            found[fault] = exercises[exercise]
+        whole = set(POINTS) - set(faults.values())
+        assert {e: exercises[e]["score"] for e in whole} == {e: POINTS[e] for e in whole}
+    return found
+
+
+@pytest.mark.parametrize("fault", CRASHING)
+def test_a_fault_in_the_sandbox_is_told_in_a_sentence_and_the_rest_is_graded(handed_in, fault):
+    exercise, _, part = FAULTS[fault]
+    tests = handed_in[fault]["tests"]
+    assert len(tests) == sum(t.exercise == exercise for t in load(NAME).tests)
+    told = [t["message"] for t in tests if t["verdict"] == "error"]
+    assert any(part in message and "at line" in message for message in told), tests
+
+
+def test_a_function_without_a_kernel_earns_nothing_though_it_is_right(tmp_path):
+    right = "def row_sum(x):\n    return (x.double() @ torch.ones(x.shape[-1]).double()).float()\n"
+    exercises, result = graded(NAME, tmp_path, {"row_sum": right})
+    assert exercises["row_sum"]["score"] == 0
+    assert {r["kind"] for r in result["review"]} == {"not-reached"}
+    said = {t["message"] for t in exercises["row_sum"]["tests"] if t["verdict"] == "wrong"}
+    assert any("asks you to use triton.jit, and nothing that `row_sum` calls" in m for m in said)
