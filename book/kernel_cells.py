@@ -46,9 +46,15 @@ def without_triton(lines: list[str]) -> list[str]:
 
 
 def told(launch: Callable[[], object]) -> None:
-    """Runs something that launches kernels, under the sanitizer, and prints what it says."""
+    """Runs something that launches kernels, under the sanitizer, and prints what it says.
+
+    Raises:
+        RuntimeError: the sanitizer is off; a faulty kernel could do harm.
+    """
     from autograder import sanitizer
 
+    if not sanitizer.installed():
+        raise RuntimeError(f"the sanitizer is off: {sanitizer.why_not()}")
     try:
         with sanitizer.watching():
             launch()

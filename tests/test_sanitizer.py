@@ -145,3 +145,10 @@ def test_outside_of_a_call_that_is_watched_torch_empty_is_left_alone():
     with sanitizer.watching():
         assert torch.empty(3).isnan().all() and torch.are_deterministic_algorithms_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_it_can_be_put_in_again_after_many_launches():
+    for _ in range(70):  # more than are noted
+        kernels("traffic").run("one_block", torch.float16)
+    sanitizer.uninstall()
+    assert sanitizer.install() == ""

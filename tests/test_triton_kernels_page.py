@@ -57,6 +57,24 @@ def test_the_sanitizer_names_the_mistake_of_each_wrong_kernel(sanitizer, wrong, 
     assert caught.value.fault.kind == kind
 
 
+@needs_triton
+def test_a_row_too_wide_spills_and_a_ragged_one_is_loaded_number_by_number():
+    from book.experiments import compiled_rows
+
+    found = compiled_rows.answers(
+        {
+            "fits": compiled_rows.forward(4096),
+            "too wide": compiled_rows.forward(65536),
+            "1000": compiled_rows.forward(1000),
+            "1001": compiled_rows.forward(1001),
+            "1000 at launch": compiled_rows.forward(1000, "i32"),
+        }
+    )
+    assert found["fits"].spill_bytes == 0 < found["too wide"].spill_bytes
+    assert set(found["fits"].load_bits) == set(found["1000"].load_bits) == {128}
+    assert set(found["1001"].load_bits) == set(found["1000 at launch"].load_bits) == {16}
+
+
 def test_the_page_says_so_where_triton_is_absent():
     marked = [f"{kernel_cells.MARK}\n", "unit_rows.step_1[(1,)](x)\n"]
     assert kernel_cells.without_triton(marked) == [f"print({kernel_cells.SENTENCE!r})\n"]
