@@ -43,7 +43,7 @@ _DTYPES = {
 }  # fmt: skip
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _SHORT = 1 << 10  # headers up to this size are remembered
-_CHUNK = 1 << 16  # most frames are smaller: one read takes all of one
+_chunk = memoryview(bytearray(1 << 16))  # what is read comes here first; most frames are smaller
 _NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -295,12 +295,12 @@ def _read(sock: socket.socket, data: bytearray, size: int, deadline: float | Non
                 raise TimeoutError("no reply in time")
             sock.settimeout(remaining)
         try:
-            part = sock.recv(min(max(size - len(data), _CHUNK), 1 << 20))
+            count = sock.recv_into(_chunk)
         except ConnectionError as error:
             raise Closed("the connection broke") from error
-        if not part:
+        if not count:
             raise ProtocolError("a frame cut short") if data else Closed("closed")
-        data += part
+        data += _chunk[:count]
 
 
 @lru_cache(maxsize=1024)

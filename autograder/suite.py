@@ -45,7 +45,7 @@ class Budget:
     call_seconds: float = 10.0
     start_seconds: float = 15.0
     submission_seconds: float = 60.0
-    memory_mib: int = 2048
+    memory_mib: int = 512
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Limits:
 
     cpu_seconds: float = 30.0  # rounded up to a whole second; each process of the worker
     wall_seconds: float = 60.0
-    memory_mib: int = 2048  # beyond what the preloaded server already holds
+    memory_mib: int = 512  # beyond what the preloaded server already holds
     processes: int = 64  # threads count
     open_files: int = 128  # each process
     file_mib: int = 64  # the largest single file

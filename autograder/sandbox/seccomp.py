@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import struct
 
 from . import linux
@@ -143,14 +144,19 @@ def program(own_pid: int | None) -> list[Instruction]:
     return [*code, _ret(_ALLOW)]
 
 
+@functools.lru_cache(maxsize=1)
+def packed(own_pid: int | None) -> bytes:
+    """`program` as the kernel reads it; 8 bytes an instruction."""
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program(own_pid))
+
+
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
 def install(own_pid: int | None) -> None:
     """Put the filter on this process for good. Needs no_new_privs. Raises OSError."""
-    code = program(own_pid)
-    packed = b"".join(struct.pack("=HBBI", *i) for i in code)
-    buffer = ctypes.create_string_buffer(packed, len(packed))
-    prog = _Program(length=len(code), filter=ctypes.cast(buffer, ctypes.c_char_p))
+    code = packed(own_pid)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    prog = _Program(length=len(code) // 8, filter=ctypes.cast(buffer, ctypes.c_char_p))
     linux.syscall("seccomp", 1, 0, ctypes.byref(prog))

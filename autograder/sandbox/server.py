@@ -64,6 +64,8 @@ def _preload(config: dict) -> None:
     if config["worker"]:
         worker = importlib.import_module("autograder.worker")
         getattr(worker, "warm_up", int)()  # what need not be done again in every fork
+    if linux.SUPPORTED:
+        seccomp.packed(None)
     gc.collect()
     gc.freeze()  # collections in the forks leave these pages alone, so they stay shared
     linux.close_gaps()

@@ -224,7 +224,8 @@ class Supervisor:
             "RLIMIT_FSIZE": limits["file_mib"] * _MIB,
         }
         if linux.LINUX:
-            values["RLIMIT_AS"] = self.space + limits["memory_mib"] * _MIB
+            # Twice: threads and libraries reserve addresses that they never use.
+            values["RLIMIT_AS"] = self.space + 2 * limits["memory_mib"] * _MIB
         else:  # stops: any child process; threads do not count there
             values["RLIMIT_NPROC"] = 1
         if self.way != launch.WEAK:  # counted for each worker's own user namespace
