@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import traceback
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from . import forbidden, kernel_reply, submission
+from .advice import Advisor
 from .compare import Mismatch, recording
 from .link import RemoteLink, learner_error
 from .notebook import one_line
@@ -70,7 +72,23 @@ class Child:
             for operator in sorted(self.link.seen):
                 self.tell(saw=operator, exercise=name)
             self.link.seen.clear()
-        self.tell(done=True)
+        self.tell(launched=self.launched(), done=True)
+
+    def advise(self, assembler: socket.socket) -> None:
+        """Instead of `run`: have a GPU's compiler look at the kernels that were launched."""
+        notebook = submission.read(Path(self.unit.path), self.suite.released)
+        advisor = Advisor(self.suite, notebook, self.link, assembler)
+        self.tell(notices=advisor.notices(self.unit.launched, self.unit.seed))
+
+    def launched(self) -> list[dict[str, Any]]:
+        """The kernels that the tests launched, for the advice that follows."""
+        if not self.suite.advice:
+            return []
+        with contextlib.suppress(WorkerLost, LearnerError):
+            reply = self.link.perform("kernels", "signatures", {})
+            found = kernel_reply.signatures_of(reply, self.link.kernels or {})
+            return [{"kernel": name, **signature} for name, signature in found]
+        return []
 
     def read(self) -> submission.Submission:
         """Read the notebook; the first time, also look for forbidden calls."""

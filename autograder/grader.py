@@ -39,10 +39,11 @@ class Grader:
             os._exit(0)
         theirs.close()
 
-    def begin(self, unit: Unit, worker: socket.socket) -> None:
+    def begin(self, unit: Unit, *workers: socket.socket) -> None:
+        """Have it grade `unit` with a worker, or with two ask for advice on its kernels."""
         self.graded += 1
         with contextlib.suppress(OSError):  # a grader that has died is found out by `records`
-            socket.send_fds(self.sock, [b"\n"], [worker.fileno()])
+            socket.send_fds(self.sock, [b"\n"], [worker.fileno() for worker in workers])
             self.sock.sendall(json.dumps(asdict(unit)).encode() + b"\n")
 
     def records(self) -> list[dict[str, Any]] | None:
@@ -65,7 +66,7 @@ def _serve(suite: Suite, sock: socket.socket) -> None:
     torch.set_num_threads(1)
     pending = b""
     while True:
-        start, fds, _, _ = socket.recv_fds(sock, 1, 1)
+        start, fds, _, _ = socket.recv_fds(sock, 1, 2)
         if not start:
             return
         while b"\n" not in pending:
@@ -74,10 +75,11 @@ def _serve(suite: Suite, sock: socket.socket) -> None:
                 return
             pending += part
         line, _, pending = pending.partition(b"\n")
-        with socket.socket(fileno=fds[0]) as worker:
-            child = Child(suite, Unit(**json.loads(line)), worker)
+        with contextlib.ExitStack() as open_until_done:
+            workers = [open_until_done.enter_context(socket.socket(fileno=fd)) for fd in fds]
+            child = Child(suite, Unit(**json.loads(line)), workers[0])
             try:
-                child.run()
+                child.run() if len(workers) == 1 else child.advise(workers[1])
             except Exception:
                 child.tell(trouble=traceback.format_exc(limit=-3))
         child.tell(end=True)

@@ -24,6 +24,8 @@ _MOST_REGIONS = 120
 
 launches: list[dict[str, Any]] = []  # since the last `forget`
 faults: list[KernelFault] = []
+signatures: dict[str, dict[str, Any]] = {}  # by kernel, of the launch that suits a GPU best
+_ranks: dict[str, tuple[int, int]] = {}
 
 
 def forget() -> None:
@@ -36,7 +38,6 @@ class Launch:
 
     def __init__(self, kernel: str, names: list[str]) -> None:
         self.kernel, self.names = kernel, names
-        self.signature: dict[str, Any] = {}
         self.patched: set[int] = set()  # parts of the language that this launch has patched
         self.regions: list[Region] = []
         self.clock = Clock()
@@ -248,19 +249,37 @@ _POINTERS = {
 }  # fmt: skip
 
 
+def note_signature(kernel: str, found: dict[str, Any], size: int) -> None:
+    """Keep `found` if the GPU's compiler would rather see this launch than those before.
+
+    It has most to work with where sizes are multiples of 16, and large.
+    """
+    types = found["types"].values()
+    rank = (-sum(t in ("i32", "i64") for t in types), size)
+    plain = all(v is None or type(v) in (bool, int, float) for v in found["constants"].values())
+    better = rank > _ranks[kernel] if kernel in _ranks else len(_ranks) < LAUNCHES
+    if plain and better and None not in types:
+        signatures[kernel], _ranks[kernel] = {"kernel": kernel, **found}, rank
+
+
 def signature(bound: dict[str, Any], constexprs: list[str], kwargs: dict[str, Any]) -> dict:
     """What an ahead-of-time compilation of this launch needs: types, constants, options."""
     types, constants = {}, {}
     for name, value in bound.items():
+        value = getattr(value, "value", value)  # of a tl.constexpr
         if hasattr(value, "data_ptr"):
-            types[name] = _POINTERS.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
-        elif name in constexprs or value is None or not isinstance(value, (bool, int, float)):
-            types[name] = "constexpr"
-            constants[name] = value
+            kind = _POINTERS.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
+            aligned = kind and value.data_ptr() % 16 == 0
+            types[name] = f"{kind}:16" if aligned else kind
+        elif name in constexprs or type(value) not in (bool, int, float):
+            types[name], constants[name] = "constexpr", value
         elif isinstance(value, bool):
             types[name] = "i1"
+        elif value == 1 and isinstance(value, int):  # Triton makes a 1 a constant
+            types[name], constants[name] = "constexpr", 1
         elif isinstance(value, int):
-            types[name] = "i32" if -(2**31) <= value < 2**31 else "i64"
+            kind = "i32" if -(2**31) <= value < 2**31 else "i64"
+            types[name] = kind if value % 16 else f"{kind}:16"
         else:
             types[name] = "fp32"
     options = {k: kwargs[k] for k in ("num_warps", "num_stages") if type(kwargs.get(k)) is int}

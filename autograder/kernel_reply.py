@@ -7,6 +7,7 @@ facts from closed sets, small numbers and names that stand in the learner's sour
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -58,6 +59,51 @@ def launches_of(data: Any) -> list[dict[str, Any]] | None:
         if not counts[0].keys() == counts[1].keys() == counts[2].keys():
             return None
     return data
+
+
+_TYPE = re.compile(r"(\*?(fp16|bf16|fp32|fp64|i1|i8|i16|i32|i64|u8)|i32|i64)(:16)?|constexpr")
+
+
+def signatures_of(
+    data: Any, kernels: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, dict[str, Any]]]:
+    """Kernels in `data`, from an untrusted process, with what it takes to compile them.
+
+    They go to another such process. What does not have the form of one is left out.
+    """
+    entries = data if type(data) is list and len(data) <= LAUNCHES else []
+    return [
+        (e["kernel"], {key: e[key] for key in ("types", "constants", "options")})
+        for e in entries
+        if _is_signature(e, kernels)
+    ]
+
+
+def _is_signature(entry: Any, kernels: Mapping[str, tuple[str, ...]]) -> bool:
+    if type(entry) is not dict or entry.keys() != {"kernel", "types", "constants", "options"}:
+        return False
+    name, types = entry["kernel"], entry["types"]
+    constants, options = entry["constants"], entry["options"]
+    if type(name) is not str or name not in kernels:
+        return False
+    if not all(type(part) is dict for part in (types, constants, options)):
+        return False
+    return (
+        types.keys() == set(kernels[name])
+        and all(type(t) is str and _TYPE.fullmatch(t) for t in types.values())
+        and constants.keys() == {p for p, t in types.items() if t == "constexpr"}
+        and all(map(_is_constant, constants.values()))
+        and options.keys() <= {"num_warps", "num_stages"}
+        and all(type(n) is int and 0 < n <= 64 for n in options.values())
+    )
+
+
+def _is_constant(value: Any) -> bool:
+    return (
+        value is None
+        or type(value) in (bool, float)
+        or (type(value) is int and abs(value) < 1 << 63)
+    )
 
 
 def _is_name(value: Any) -> bool:

@@ -28,6 +28,8 @@ class Unit:
     own_cells: bool = True  # whether the learner's own extra cells are executed
     started: float = 0.0  # when its grading began; waiting in the queue costs it nothing
     retried: bool = False
+    launched: list[dict[str, Any]] = field(default_factory=list)  # what a worker said of kernels
+    advised: bool = False  # whether these have been asked about, after the tests
 
 
 def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:

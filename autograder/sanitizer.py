@@ -33,13 +33,16 @@ from .kernel_launch import (
     bound_arguments,
     faults,
     launches,
+    note_signature,
     signature,
+    signatures,
     tensor_names,
 )
 from .kernel_numbers import from_bf16, is_poison, poison, to_bf16
 
 __all__ = [
-    "Fault", "KernelFault", "explain", "fault_of", "install", "installed", "launches", "uninstall",
+    "Fault", "KernelFault", "explain", "fault_of", "install", "installed", "launches", "signatures",
+    "uninstall",
     "watching", "why_not",
 ]  # fmt: skip
 
@@ -188,7 +191,9 @@ class _Hooks:
             outer = _launch
             bound = bound_arguments(executor.fn, args, kwargs)
             launch = Launch(executor.fn.__name__, tensor_names(bound))
-            launch.signature = signature(bound, executor.constexprs, kwargs)
+            sizes = [v.numel() for v in bound.values() if hasattr(v, "numel")]
+            found = signature(bound, executor.constexprs, kwargs)
+            note_signature(launch.kernel, found, max(sizes, default=0))
             _launch = launch
             try:
                 return original(executor, *args, **kwargs)

@@ -14,12 +14,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .advice import SECONDS
 from .grader import LIFETIME, Grader
 from .result import Unit, assemble
-from .sandbox import Limits
+from .sandbox import Limits, SandboxError
 from .sandbox.forkserver import ForkServer, WorkerProcess
 from .suite import Suite
 from .verdict import Outcome, Verdict
@@ -72,7 +74,7 @@ class _Grading:
             if entry not in unit.review:
                 unit.review.append(entry)
         elif "done" in record:
-            self.done = True
+            self.done, unit.launched = True, record["launched"]
         elif "end" in record:
             self.ended = True
         else:
@@ -160,6 +162,34 @@ class _Grading:
         return len(unit.outcomes) == len(self.suite.tests)
 
 
+class _Advising:
+    """A unit whose tests are done, while a GPU's compiler looks at its kernels: for no points.
+
+    Whatever fails, the result stands without advice.
+    """
+
+    def __init__(self, server: ForkServer, unit: Unit, grader: Grader) -> None:
+        self.unit, self.grader, self.ended = unit, grader, False
+        self.deadline = time.monotonic() + SECONDS + GRACE
+        limits = Limits(cpu_seconds=SECONDS, wall_seconds=SECONDS + GRACE)
+        self.workers = [server.spawn(limits)]
+        self.workers.append(server.spawn(replace(limits, assembler=True)))
+        grader.begin(unit, *(worker.sock for worker in self.workers))
+
+    def read(self) -> bool:
+        records = self.grader.records()
+        for record in records or []:
+            self.unit.notices += record.get("notices", [])
+            self.ended |= "end" in record
+        return records is not None and not self.ended
+
+    def end(self) -> bool:
+        for worker in self.workers:
+            worker.sock.close()
+            worker.kill()
+        return True
+
+
 def _has_ended(pid: int) -> bool:
     """Whether a process has ended by itself, or does so within a moment. Needs /proc."""
     for _ in range(20):
@@ -215,8 +245,9 @@ class Slots:
         self.suite, self.server, self.jobs, self.write = suite, server, jobs, write
         self.selector = selectors.DefaultSelector()
         self.waiting: list[Unit] = []
-        self.running: list[_Grading] = []
+        self.running: list[_Grading | _Advising] = []
         self.idle: list[Grader] = []
+        self.compiler: ForkServer | None = None  # another server: this one interprets kernels
 
     def serve(self) -> None:
         try:
@@ -224,6 +255,8 @@ class Slots:
         finally:
             for grader in [*self.idle, *(grading.grader for grading in self.running)]:
                 grader.kill()
+            if self.compiler:
+                self.compiler.close()
 
     def _serve(self) -> None:
         self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
@@ -243,12 +276,31 @@ class Slots:
                 self.finish(grading)
 
     def begin(self, unit: Unit) -> None:
+        if self.suite.advice and self.compiler is None:  # loads while the first are graded
+            weak = "pid-namespace" not in self.server.protections
+            self.compiler = ForkServer(weak=weak, preload=("torch", "triton"), compiles=True)
         grader = self.idle.pop() if self.idle else Grader(self.suite)
-        grading = _Grading(self.suite, self.server, unit, grader)
-        self.selector.register(grader.sock, selectors.EVENT_READ, grading)
+        self.watch(_Grading(self.suite, self.server, unit, grader))
+
+    def watch(self, grading: _Grading | _Advising) -> None:
+        self.selector.register(grading.grader.sock, selectors.EVENT_READ, grading)
         self.running.append(grading)
 
-    def finish(self, grading: _Grading) -> None:
+    def advise(self, unit: Unit) -> bool:
+        """Have the kernels of a graded unit looked at. False when there is nothing to look at."""
+        if unit.advised or unit.reason or not unit.launched or self.compiler is None:
+            return False
+        unit.advised = True
+        grader = self.idle.pop() if self.idle else Grader(self.suite)
+        try:
+            self.watch(_Advising(self.compiler, unit, grader))
+        except SandboxError as error:
+            print(f"autograder: no advice on kernels: {error}", file=sys.stderr)
+            grader.kill()
+            return False
+        return True
+
+    def finish(self, grading: _Grading | _Advising) -> None:
         self.selector.unregister(grading.grader.sock)
         self.running.remove(grading)
         if grading.ended and grading.grader.graded < LIFETIME:
@@ -259,6 +311,8 @@ class Slots:
             self.waiting.insert(0, grading.unit)
             return
         unit = grading.unit
+        if self.advise(unit):
+            return
         if unit.trouble:
             print(unit.trouble, file=sys.stderr, flush=True)
         self.write({"id": unit.id, "result": assemble(self.suite, unit)})

@@ -89,6 +89,7 @@ class Suite:
     exercises: list[str] = field(default_factory=list)
     without_autograd: frozenset[str] = frozenset()  # where a pass of autograd is worth a look
     kernels: Kernels | None = None
+    advice: bool = False  # whether kernels are compiled for a GPU, after the tests
     must_reach: list[str] = field(default_factory=list)  # each exercise must lead to one of these
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
 
@@ -235,6 +236,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         without_autograd=without_autograd,
         kernels=kernels,
         must_reach=settings.get("must_reach", []),
+        advice=settings.get("advice", False),
     )
 
 

@@ -135,6 +135,19 @@ class Executor:
         sanitizer = kernel_sanitizer()
         return [dict(launch) for launch in sanitizer.launches] if sanitizer else None
 
+    def do_signatures(self) -> list[dict[str, Any]]:
+        """What it takes to compile the kernels that were launched so far, for a GPU."""
+        sanitizer = kernel_sanitizer()
+        return list(sanitizer.signatures.values()) if sanitizer else []
+
+    def do_compile(self, name: str, signature: dict[str, Any]) -> dict[str, Any]:
+        compiler = importlib.import_module(f"{__package__}.kernel_compile")
+        return compiler.to_ptx(self._named(name), CELL.partition("{}")[0], **signature)
+
+    def do_assemble(self, ptx: torch.Tensor) -> dict[str, int] | None:
+        compiler = importlib.import_module(f"{__package__}.kernel_compile")
+        return compiler.assemble(bytes(ptx.numpy()))
+
     def do_far_apart(self, handle: int, x: torch.Tensor) -> None:
         self.objects[handle] = far_rows.far_apart(x)
 
@@ -315,7 +328,9 @@ def warm_up() -> None:
     """
     watch_operators()
     if "triton" in sys.modules:
-        importlib.import_module(f"{__package__}.sanitizer").install()
+        interprets = os.environ.get("TRITON_INTERPRET") == "1"
+        name, action = ("sanitizer", "install") if interprets else ("kernel_compile", "warm_up")
+        getattr(importlib.import_module(f"{__package__}.{name}"), action)()
         with contextlib.suppress(OSError, ValueError):
             far_rows.reserve()
     if "numpy" in sys.modules:

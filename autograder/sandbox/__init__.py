@@ -35,6 +35,7 @@ class Limits:
     file_mib: int = 64  # the largest single file
     scratch_mib: int = 128
     output_kib: int = 256  # stdout and stderr together
+    assembler: bool = False  # may run ptxas; for a worker that runs no code of the learner's
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
 _WORKER = (
     "worker", "protocol", "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
-    "kernel_numbers", "kernel_self_test", "far_rows",
+    "kernel_numbers", "kernel_self_test", "kernel_compile", "far_rows",
 )  # fmt: skip
 WORKER_FILES = tuple(_HERE.parent / f"{name}.py" for name in _WORKER)
 _SUPERVISOR = (
@@ -91,7 +91,8 @@ class ForkServer:
     """An untrusted server process with torch loaded, in a sandbox; it forks the workers.
 
     `preload`: modules that workers find imported. `worker`: files copied into the sandbox;
-    worker.py among them has `main(sock)`, which runs in each worker. The rest makes do without
+    worker.py among them has `main(sock)`, which runs in each worker. `compiles`: Triton kernels are
+    compiled there for a GPU, instead of interpreted. The rest makes do without
     something, as on machines that lack it: `weak` namespaces, `fork` forking (each worker is
     started afresh), `cgroups` control groups. The start goes on in the background.
     """
@@ -103,6 +104,7 @@ class ForkServer:
         fork: bool = True,
         cgroups: bool = True,
         preload: Sequence[str] = ("torch", "matplotlib"),
+        compiles: bool = False,
         worker: Sequence[Path] | None = WORKER_FILES,
     ) -> None:
         ours, theirs = pair()
@@ -122,7 +124,7 @@ class ForkServer:
         self._ready: dict | None = None
         files = [_HERE / name for name in _SERVER_FILES] + list(worker or ())
         config = {"weak": weak or not fork, "fork": fork, "cgroups": cgroups}
-        config |= {"preload": list(preload), "worker": worker is not None}
+        config |= {"preload": list(preload), "worker": worker is not None, "compiles": compiles}
         self._send(config | {"plan": rootfs.plan(files)})
 
     @property

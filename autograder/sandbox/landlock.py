@@ -48,8 +48,14 @@ def _handled(version: int) -> int:
     return rights
 
 
-def restrict(readable: Sequence[str], writable: Sequence[str], devices: Sequence[str]) -> bool:
-    """Allow reading below `readable`, all but execute below `writable`, read-write on `devices`.
+def restrict(
+    readable: Sequence[str],
+    writable: Sequence[str],
+    devices: Sequence[str],
+    programs: Sequence[str] = (),
+) -> bool:
+    """Allow reading below `readable`, all but execute below `writable`, read-write on `devices`,
+    and to run `programs`.
 
     Paths that do not exist are left out. Returns False where the kernel has no Landlock.
     Needs no_new_privs. Raises OSError when the kernel has it and refuses.
@@ -72,6 +78,8 @@ def restrict(readable: Sequence[str], writable: Sequence[str], devices: Sequence
             _allow(ruleset, path, handled & ~(_EXECUTE | _IOCTL_DEV))
         for path in devices:
             _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE) & handled)
+        for path in programs:
+            _allow(ruleset, path, _READ_FILE | _EXECUTE)
         linux.syscall("landlock_restrict_self", ruleset, 0)
     finally:
         os.close(ruleset)

@@ -122,20 +122,24 @@ def _checks(own_pid: int | None) -> dict[str, list[Instruction]]:
     return checks
 
 
-def _denied_numbers(own_pid: int | None) -> list[int]:
+def _denied_numbers(own_pid: int | None, may_run: bool = False) -> list[int]:
     column = 1 if linux.MACHINE == "x86_64" else 2
     denied = DENIED if own_pid is None else DENIED | DENIED_AMONG_OTHERS_FILES
     entries = [e.split() for text in denied.values() for e in text.split(";")]
-    return [int(e[column]) for e in entries if e[column] != "-"]
+    allowed = {"execve"} if may_run else set()
+    return [int(e[column]) for e in entries if e[column] != "-" and e[0] not in allowed]
 
 
-def program(own_pid: int | None) -> list[Instruction]:
-    """The filter. `own_pid` None: in a pid namespace of its own it may fork and send signals."""
+def program(own_pid: int | None, may_run: bool = False) -> list[Instruction]:
+    """The filter. `own_pid` None: in a pid namespace of its own it may fork and send signals.
+
+    `may_run`: programs may be started, which Landlock then names.
+    """
     code = [(_LOAD, 0, 0, 4), (_JEQ, 1, 0, _ARCH[linux.MACHINE]), _ret(_KILL), (_LOAD, 0, 0, 0)]
     if linux.MACHINE == "x86_64":  # stops: the same calls under their 32-bit (x32) numbers
         code += [(_JGE, 0, 1, 0x40000000), _ret(_KILL)]
     code += [(_JGT, 0, 1, _NEWEST_KNOWN), _ret(_ABSENT)]
-    for number in _denied_numbers(own_pid):
+    for number in _denied_numbers(own_pid, may_run):
         code += [(_JEQ, 0, 1, number), _ret(_DENY)]
     for name, block in _checks(own_pid).items():
         number = _CHECKED[name][0 if linux.MACHINE == "x86_64" else 1]
@@ -144,19 +148,20 @@ def program(own_pid: int | None) -> list[Instruction]:
     return [*code, _ret(_ALLOW)]
 
 
-@functools.lru_cache(maxsize=1)
-def packed(own_pid: int | None) -> bytes:
+@functools.lru_cache(maxsize=2)
+def packed(own_pid: int | None, may_run: bool = False) -> bytes:
     """`program` as the kernel reads it; 8 bytes an instruction."""
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program(own_pid))
+    code = program(own_pid, may_run)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
-def install(own_pid: int | None) -> None:
+def install(own_pid: int | None, *, may_run: bool = False) -> None:
     """Put the filter on this process for good. Needs no_new_privs. Raises OSError."""
-    code = packed(own_pid)
+    code = packed(own_pid, True) if may_run else packed(own_pid)
     buffer = ctypes.create_string_buffer(code, len(code))
     prog = _Program(length=len(code) // 8, filter=ctypes.cast(buffer, ctypes.c_char_p))
     linux.syscall("seccomp", 1, 0, ctypes.byref(prog))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import glob
 import importlib
 import json
 import os
@@ -51,6 +52,8 @@ def main() -> None:
 
 def _preload(config: dict) -> None:
     sys.path += config["site"]
+    if config["compiles"]:
+        os.environ.pop("TRITON_INTERPRET")
     for name in config["preload"]:
         importlib.import_module(name)
     if "torch" in sys.modules:
@@ -222,8 +225,17 @@ def _confine(config: dict, request: dict) -> None:
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)  # stops: setuid programs
     linux.drop_capabilities()  # stops: everything a root of its own namespace could do
     readable = [*config["readable"], *(["/proc"] if config["strong"] else [])]
-    landlock.restrict(readable, [scratch], DEVICES)  # stops: reading beyond Python's files
-    seccomp.install(os.getpid() if request["alone"] else None)
+    programs = _assembler() if request["assembler"] else []
+    # stops: reading beyond Python's files, and other programs where one may be run
+    named = landlock.restrict(readable, [scratch], DEVICES, programs)
+    seccomp.install(os.getpid() if request["alone"] else None, may_run=bool(programs and named))
+
+
+def _assembler() -> list[str]:
+    """The program that makes machine code of a compiled kernel, and what the kernel loads it by."""
+    folder = os.path.dirname(sys.modules["triton"].__file__)
+    loaders = glob.glob("/lib*/ld-linux*.so*")
+    return [os.path.join(folder, "backends", "nvidia", "bin", "ptxas"), *loaders]
 
 
 def _enter_namespaces(request: dict) -> None:
