@@ -3,7 +3,9 @@
 Apart, the add writes s and the norm reads it back; together x and residual are read once, y and s
 are written once. s, rounded to x's dtype, is the residual stream that goes on. The statistics and y
 are of the float32 sum before it is rounded, as flash-attention and QuACK have it (Liger-Kernel
-takes the rounded one); in float32 the two are the same.
+takes the rounded one); in float32 the two are the same. Backward has only the rounded s: where a
+row spreads no wider than that rounding (D = 1, or a mean a thousand times the spread in float16),
+its gradients are as rough as s.
 """
 
 from __future__ import annotations
