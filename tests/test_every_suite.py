@@ -133,7 +133,10 @@ def test_changes_said_to_make_no_difference_make_none(assignment):
     found = {mutant.key: mutant for mutant in mutants.mutants(assignment)}
     reasons = mutants.explained(assignment)
     assert set(reasons) - set(found) == set()
-    assert [key for key in reasons if not mutants.survives(assignment, found[key])] == []
+    keys = sorted(reasons)
+    if assignment == "triton_kernels":  # half a second each; all of them in the soak test below
+        keys = random.Random(assignment).sample(keys, 12)
+    assert [key for key in keys if not mutants.survives(assignment, found[key])] == []
 
 
 @ALL

@@ -8,7 +8,82 @@ NOT_FOR_MISCONCEPTIONS = {
 }  # fmt: skip
 
 # Survivors that a test could not or should not tell from the reference, and why.
-EXPLAINED: dict[tuple[str, str], str] = {}
+_AXIS = "a block has one axis only"
+_DEVICE = "there is no GPU where tests run"
+_DEFAULT = "float32 is torch's default"
+_PROMOTED = "the next operation widens it anyway"
+_MASKED = "lanes beyond the row are not stored, or set to 0 afterwards"
+_NARROW = "a GPU's compiler refuses the loop; the interpreter widens, as Python would"
+_PROGRAMS = "any number of programs is right"
+_FAR = "only an output of 2**31 numbers would show it"
+_SAME = "a sum of two, both of one shape"
+
+
+def _survivors() -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+
+    def explain(exercise: str, reason: str, *changes: str) -> None:
+        found.update({(exercise, change): reason for change in changes})
+
+    # Sums without an axis, tensors without dtype or device: (sums, tensors of x's dtype, float32).
+    y = "torch.empty(x.shape, dtype=x.dtype, device=x.device)"
+    row = "torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device)"
+    partial = "torch.empty(programs, D, dtype=torch.float32, device=x.device)"
+    for exercise, sums, of_x, of_row in (
+        ("row_sum", ["x"], 0, 1),
+        ("layer_norm_forward", ["x", "centered * centered"], 1, 2),
+        ("layer_norm_backward", ["g_hat"], 1, 0),
+        ("rms_norm_forward", ["x * x"], 1, 1),
+        ("add_layer_norm", ["s", "centered * centered"], 2, 2),
+    ):
+        for text in sums:
+            explain(exercise, _AXIS, f"tl.sum({text}, axis=0) -> tl.sum({text})")
+        explain(exercise, _AXIS, "axis=0 -> axis=-1")
+        empty = [(y, of_x), (row, of_row), (partial, 2 * (exercise == "layer_norm_backward"))]
+        for tensor, count in empty:
+            for suffix in ["", " [2]"][:count]:
+                there = tensor.replace(", device=x.device", "")
+                explain(exercise, _DEVICE, f"{tensor} -> {there}{suffix}")
+                if "torch.float32" in tensor:
+                    default = tensor.replace("dtype=torch.float32, ", "")
+                    explain(exercise, _DEFAULT, f"{tensor} -> {default}{suffix}")
+    for exercise in ("layer_norm_forward", "layer_norm_backward", "add_layer_norm"):
+        explain(exercise, _AXIS, "axis=0 -> axis=-1 [2]")
+
+    # Loads of what is widened or masked anyway.
+    masked = "mask=mask, other=0.0)"
+    for exercise, pointers in (
+        ("layer_norm_forward", ["weight_ptr + cols", "bias_ptr + cols"]),
+        ("rms_norm_forward", ["weight_ptr + cols"]),
+        ("add_layer_norm", ["weight_ptr + cols", "bias_ptr + cols"]),
+        ("layer_norm_backward", ["x_ptr + row * x_stride + cols"]),
+    ):
+        for pointer in pointers:
+            load = f"tl.load({pointer}, {masked}"
+            explain(exercise, _PROMOTED, f"{load}.to(tl.float32) -> {load}")
+            explain(exercise, _MASKED, f"{load} -> tl.load({pointer}, mask=mask)")
+    for exercise, pointer in (
+        ("layer_norm_backward", "weight_ptr + cols"),
+        ("add_layer_norm", "x_ptr + row * x_stride + cols"),
+        ("add_layer_norm", "r_ptrs"),
+    ):
+        load = f"tl.load({pointer}, {masked}"
+        explain(exercise, _PROMOTED, f"{load}.to(tl.float32) -> {load}")
+
+    explain("row_sum", "kernels have no graph", "return out -> return out.detach()")
+    explain("layer_norm_backward", _NARROW, "[BLOCK] -> []", "[BLOCK] -> [] [2]",
+            "tl.float32 -> tl.float16", "tl.float32 -> tl.float16 [2]")  # fmt: skip
+    explain("layer_norm_backward", _FAR, "row * D -> i * D", "mean_ptr + row -> mean_ptr + i",
+            "rstd_ptr + row -> rstd_ptr + i")  # fmt: skip
+    explain("layer_norm_backward", _PROGRAMS, *(
+        f"min(M, 128) -> {other}" for other in ("M", "min(128, M)", "min(M, 129)", "min(M, 127)")
+    ))  # fmt: skip
+    explain("add_layer_norm", _SAME, "x_rows.shape -> r_rows.shape",
+            "(as_rows(x), as_rows(residual)) -> (as_rows(residual), as_rows(x))")  # fmt: skip
+    return found
+
+
+EXPLAINED = _survivors()
 
 # exercise: {mistake: (text of the solution, text that replaces it, part of the message)}
 MISTAKES = {
