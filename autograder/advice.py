@@ -63,7 +63,7 @@ class Advisor:
                     bad.append(self._refused(name, reply))
                 elif "ptx" in reply:
                     good.append(_told(name, self._ask(self.assembler, "assemble", **reply)))
-        start = "Compiled for an H100 (no points): "
+        start = "Compiled for an H100 and sizes that are multiples of 16 (no points): "
         return bad + ([start + "; ".join(good) + "."] if good else [])
 
     def _ask(self, link: RemoteLink, op: str, **request: Any) -> dict[str, Any]:

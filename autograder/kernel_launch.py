@@ -28,9 +28,13 @@ signatures: dict[str, dict[str, Any]] = {}  # by kernel, of the launch that suit
 _ranks: dict[str, tuple[int, int]] = {}
 
 
-def forget() -> None:
+def forget(everything: bool = False) -> None:
+    """Begin anew: for the next call, or as after the self-test."""
     launches.clear()
     faults.clear()
+    if everything:
+        signatures.clear()
+        _ranks.clear()
 
 
 class Launch:
@@ -250,20 +254,24 @@ _POINTERS = {
 
 
 def note_signature(kernel: str, found: dict[str, Any], size: int) -> None:
-    """Keep `found` if the GPU's compiler would rather see this launch than those before.
+    """Keep `found` if this launch shows better than those before what a GPU could do.
 
-    It has most to work with where sizes are multiples of 16, and large.
+    That is one whose constants are multiples of 16, as far as they are sizes, and whose tensors
+    are large: small blocks leave nothing to load at once.
     """
-    types = found["types"].values()
-    rank = (-sum(t in ("i32", "i64") for t in types), size)
+    sizes = [v for v in found["constants"].values() if type(v) is int and v > 16]
+    rank = (-sum(v % 16 > 0 for v in sizes), size)
     plain = all(v is None or type(v) in (bool, int, float) for v in found["constants"].values())
     better = rank > _ranks[kernel] if kernel in _ranks else len(_ranks) < LAUNCHES
-    if plain and better and None not in types:
+    if plain and better and None not in found["types"].values():
         signatures[kernel], _ranks[kernel] = {"kernel": kernel, **found}, rank
 
 
 def signature(bound: dict[str, Any], constexprs: list[str], kwargs: dict[str, Any]) -> dict:
-    """What an ahead-of-time compilation of this launch needs: types, constants, options."""
+    """What an ahead-of-time compilation of this launch needs: types, constants, options.
+
+    Sizes and strides count as multiples of 16, for which Triton makes faster code.
+    """
     types, constants = {}, {}
     for name, value in bound.items():
         value = getattr(value, "value", value)  # of a tl.constexpr
@@ -278,8 +286,7 @@ def signature(bound: dict[str, Any], constexprs: list[str], kwargs: dict[str, An
         elif value == 1 and isinstance(value, int):  # Triton makes a 1 a constant
             types[name], constants[name] = "constexpr", 1
         elif isinstance(value, int):
-            kind = "i32" if -(2**31) <= value < 2**31 else "i64"
-            types[name] = kind if value % 16 else f"{kind}:16"
+            types[name] = "i32:16" if -(2**31) <= value < 2**31 else "i64:16"
         else:
             types[name] = "fp32"
     options = {k: kwargs[k] for k in ("num_warps", "num_stages") if type(kwargs.get(k)) is int}

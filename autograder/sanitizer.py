@@ -42,8 +42,7 @@ from .kernel_numbers import from_bf16, is_poison, poison, to_bf16
 
 __all__ = [
     "Fault", "KernelFault", "explain", "fault_of", "install", "installed", "launches", "signatures",
-    "uninstall",
-    "watching", "why_not",
+    "uninstall", "watching", "why_not",
 ]  # fmt: skip
 
 _launch: Launch | None = None
@@ -118,7 +117,7 @@ def install() -> str:
         why = _why
         uninstall()
         _why = f"the kernel sanitizer is off: {why}"
-    kernel_launch.forget()
+    kernel_launch.forget(everything=True)
     return _why
 
 
