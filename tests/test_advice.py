@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from for_real import graded
 
 pytest.importorskip("triton", reason="Triton has packages for Linux only")
 
+from autograder import release
 from autograder.advice import Advisor
 from autograder.kernel_launch import signature
 from autograder.kernel_reply import signatures_of
@@ -250,3 +252,18 @@ def test_without_namespaces_no_program_is_started_and_less_is_told():
         advisor = Advisor(compiler._suite, notebook, compiler, assembler._sock)
         notices = advisor.notices([launch("copy", "constexpr", D=1000)], seed=1)
     assert notices == [START + "`copy` compiles."]
+
+
+def test_a_graded_notebook_tells_what_the_compiler_says_and_the_score_stays(tmp_path):
+    cells = release.solution_cells("triton_kernels")
+    line = "    tl.store(out_ptr + row, tl.sum(x, axis=0))\n"
+    assert line in cells["row_sum"]
+    loop = "    total = 0\n    for i in range(0, 1):\n        total += tl.sum(x, axis=0)\n"
+    loop += "    tl.store(out_ptr + row, total)\n"
+    cells["row_sum"] = cells["row_sum"].replace(line, loop)
+    exercises, result = graded("triton_kernels", tmp_path, cells)
+    assert exercises["row_sum"]["score"] == exercises["row_sum"]["max_score"]
+    (refused,) = [n for n in result["notices"] if "does not compile for a GPU" in n]
+    assert "changes its type in the loop" in refused and "`for i in range(0, 1):`" in refused
+    (told,) = [n for n in result["notices"] if n.startswith(START)]
+    assert told.count("registers a thread, loads 16 bytes at a time") == 4
