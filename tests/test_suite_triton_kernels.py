@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 import torch
+from alternatives.triton_kernels import STYLES
 from for_real import graded
 from in_process import gradable, grade, load, outcomes, score
 from torch.nn import functional as F
@@ -71,6 +73,24 @@ def test_the_references_agree_with_torch():
     torch.testing.assert_close(y, F.layer_norm(x + residual, (11,), weight, bias, eps=0.1))
     assert torch.equal(s, x + residual)
     assert torch.equal(reference.row_sum(torch.ones(2, 3)), torch.full((2,), 3.0))
+
+
+def test_the_fast_kernels_of_the_course_pass_the_hidden_tests_too():
+    load(NAME)
+    from solutions.triton_kernels import fused
+
+    def backward(grad_out, x, weight, mean, rstd):
+        dtype = torch.float32 if weight is None else weight.dtype
+        return fused.layer_norm_backward(grad_out, x, weight, mean, rstd, bias_dtype=dtype)
+
+    functions = {
+        "layer_norm_forward": fused.layer_norm_forward,
+        "layer_norm_backward": backward,
+        "rms_norm_forward": fused.rms_norm_forward,
+        "add_layer_norm": fused.add_layer_norm_forward,
+    }
+    results = grade(NAME, functions, recognise=False)
+    assert [(r.exercise, r.test, r.message) for r in results if r.verdict != "pass"] == []
 
 
 # -- no marks --------------------------------------------------------------------------------------
@@ -408,3 +428,13 @@ def test_a_function_without_a_kernel_earns_nothing_though_it_is_right(tmp_path):
     assert {r["kind"] for r in result["review"]} == {"not-reached"}
     said = {t["message"] for t in exercises["row_sum"]["tests"] if t["verdict"] == "wrong"}
     assert any("asks you to use triton.jit, and nothing that `row_sum` calls" in m for m in said)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_right_solution_in_another_style_gets_full_marks_in_the_sandbox(tmp_path, style):
+    """Nothing in it is taken for a forbidden call, and every launch is counted as it should be."""
+    source = inspect.getsource(inspect.getmodule(STYLES[style]["row_sum"]))
+    sources = {name: "" for name in POINTS} | {"row_sum": source}
+    exercises, result = graded(NAME, tmp_path, sources)
+    assert {name: e["score"] for name, e in exercises.items()} == POINTS
+    assert result["review"] == []

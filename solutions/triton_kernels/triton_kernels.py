@@ -251,7 +251,8 @@ def row_sum(x: Tensor) -> Tensor:
 # <details><summary>Hint 2: the variance comes out too large when D is no power of two?</summary>
 #
 # The lanes beyond `D` hold 0. After `x - mean` they hold `-mean`, and their squares are added too.
-# Set them to 0 again: `centered = tl.where(mask, x - mean, 0.0)`.
+# Set them to 0 again: `centered = tl.where(mask, x - mean, 0.0)`. Then square, add, divide by `D`,
+# and `tl.rsqrt(var + eps)` is the reciprocal of the root.
 #
 # </details>
 #

@@ -53,7 +53,7 @@ def affine(
 
 
 def strided(rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """Tensors of shape (3, d) whose numbers lie otherwise than end to end, by what they are."""
+    """Tensors of three rows of d whose numbers lie otherwise than end to end, by what they are."""
     wide = rows(rng, 6, 2 * d + 3, dtype=dtype)
     return {
         "whose rows are parts of wider rows": rows(rng, 3, d + 5, dtype=dtype)[:, 2 : d + 2],
@@ -62,6 +62,12 @@ def strided(rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32) ->
         "that is transposed": rows(rng, 3, d, dtype=dtype).t().contiguous().t(),
         "that repeats one row": rows(rng, 1, d, dtype=dtype).expand(3, d),
     }
+
+
+def swapped(rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """A tensor of shape (3, 2, d) whose rows no single stride leads through."""
+    x = rows(rng, 2, 3, d, dtype=dtype).transpose(0, 1)
+    return {"whose first two axes were swapped": x}
 
 
 def upstream(rng: torch.Generator, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
