@@ -214,7 +214,7 @@ def _bf16(fault: Fault) -> str:
 def _budget(fault: Fault) -> str:
     if fault.where == "seconds":
         return (
-            f"{_kernel(fault)}: the launch was still running after seconds. Does it start far "
+            f"{_kernel(fault)}: the launch was still running after 8 seconds. Does it start far "
             "more programs than there are rows, or loop over single elements?"
         )
     return (

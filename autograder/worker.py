@@ -331,6 +331,8 @@ def warm_up() -> None:
         interprets = os.environ.get("TRITON_INTERPRET") == "1"
         name, action = ("sanitizer", "install") if interprets else ("kernel_compile", "warm_up")
         getattr(importlib.import_module(f"{__package__}.{name}"), action)()
+        if not interprets:
+            return  # its workers compile, and are asked for nothing else
         with contextlib.suppress(OSError, ValueError):
             far_rows.reserve()
     if "numpy" in sys.modules:
