@@ -43,7 +43,7 @@ _DTYPES = {
 }  # fmt: skip
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _SHORT = 1 << 10  # headers up to this size are remembered
-_chunk = memoryview(bytearray(1 << 16))  # what is read comes here first; most frames are smaller
+_CHUNK = 1 << 16  # most frames are smaller: one read takes all of one
 _NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -295,12 +295,12 @@ def _read(sock: socket.socket, data: bytearray, size: int, deadline: float | Non
                 raise TimeoutError("no reply in time")
             sock.settimeout(remaining)
         try:
-            count = sock.recv_into(_chunk)
+            part = sock.recv(min(max(size - len(data), _CHUNK), 1 << 20))
         except ConnectionError as error:
             raise Closed("the connection broke") from error
-        if not count:
+        if not part:
             raise ProtocolError("a frame cut short") if data else Closed("closed")
-        data += _chunk[:count]
+        data += part
 
 
 @lru_cache(maxsize=1024)

@@ -59,6 +59,7 @@ def _run(assignment: str, jobs: int, weak: bool) -> int:
     except SandboxError as error:
         _write({"error": str(error), "again": True})
         return 1
+    gc.disable()  # imports leave little to collect, and to look for it takes long
     # Late, so that the sandbox loads torch at the same time.
     import torch
 
@@ -76,8 +77,8 @@ def _run(assignment: str, jobs: int, weak: bool) -> int:
     except (suites.SuiteError, SandboxError) as error:
         _write({"error": str(error), "again": isinstance(error, SandboxError)})
         return 1
-    gc.collect()
     gc.freeze()
+    gc.enable()
     try:
         _write(
             {

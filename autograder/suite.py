@@ -269,7 +269,9 @@ def collect(folder: Path) -> list[HiddenTest]:
     collector, output = _Collector(), io.StringIO()
     arguments = [
         str(folder), "--collect-only", "-q", "--assert=plain", f"--rootdir={SUITES}",
-        f"--config-file={SUITES / 'pytest.ini'}", "-p", "no:cacheprovider",
+        f"--config-file={SUITES / 'pytest.ini'}", "-p", "no:cacheprovider", "-p", "no:logging",
+        # At its end this one collects garbage five times, among all that torch has made.
+        "-p", "no:unraisableexception", "-p", "no:threadexception",
     ]  # fmt: skip
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         code = pytest.main(arguments, plugins=[collector])

@@ -21,7 +21,7 @@ import traceback
 import types
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -66,6 +66,12 @@ def kernel_sanitizer() -> types.ModuleType | None:
     """The kernel sanitizer, where it is on: it is installed where triton is preloaded."""
     module = sys.modules.get(f"{__package__}.sanitizer")
     return module if module is not None and module.installed() else None
+
+
+# What torch.autograd.grad calls, once it has loaded a third of a second of symbolic shapes.
+_run_backward = torch.autograd.Variable._execution_engine.run_backward
+# Modules that torch loads in the midst of a call: the server does, while the first worker runs.
+LATE = ("torch.fx.experimental.symbolic_shapes",)
 
 
 class Executor:
@@ -174,12 +180,13 @@ class Executor:
         outputs = [out] if isinstance(out, torch.Tensor) else list(out)
         wanted = leaves + [p for _, p in named]
         live = [(o, g) for o, g in zip(outputs, grads, strict=True) if o.requires_grad]
-        if not live:
-            found = [None] * len(wanted)
-        else:
-            found = torch.autograd.grad(
-                [o for o, _ in live], wanted, [g for _, g in live],
-                allow_unused=True, retain_graph=True,
+        if any(output.shape != grad.shape for output, grad in live):
+            raise RuntimeError("an output of another shape than its gradient")
+        found: Sequence[Any] = [None] * len(wanted)
+        if live and wanted:
+            found = _run_backward(
+                tuple(o for o, _ in live), tuple(g for _, g in live), True, False, tuple(wanted),
+                allow_unreachable=True, accumulate_grad=False,
             )  # fmt: skip
         names = [n for n, _ in named]
         return list(found[: len(leaves)]), dict(zip(names, found[len(leaves) :], strict=True))
@@ -277,10 +284,9 @@ class PassCounter:
         root = leaf.view_as(leaf)
         root.register_hook(lambda grad: self._numbers.append(torch._C._current_graph_task_id()))
         self._numbers: list[int] = []
-        self._pass = functools.partial(  # what torch.autograd.grad calls
-            torch.autograd.Variable._execution_engine.run_backward,
-            (root,), (torch.ones(()),), True, False, (leaf,), accumulate_grad=False,
-        )  # fmt: skip
+        self._pass = functools.partial(
+            _run_backward, (root,), (torch.ones(()),), True, False, (leaf,), accumulate_grad=False
+        )
         self._last = 0
         self.moved()
 
@@ -375,10 +381,8 @@ class _Tape:
         if not self._playing:
             self._frames.append(frame)
 
-    def recv_into(self, buffer: memoryview) -> int:
-        frame = self._frames.popleft() if self._frames else b""
-        buffer[: len(frame)] = frame
-        return len(frame)
+    def recv(self, size: int) -> bytes:
+        return self._frames.popleft() if self._frames else b""
 
 
 class _NoShell:
@@ -425,8 +429,9 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
             if watched and counter.moved():
                 seen.add("autograd")
         stale = not watched
-        _reply(sock, header["call"], value, error, sorted(seen))
+        told = sorted(seen)
         seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
+        _reply(sock, header["call"], value, error, told)
 
 
 def _seed(seed: int) -> None:
