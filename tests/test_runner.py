@@ -70,3 +70,31 @@ def test_a_grader_that_is_killed_costs_no_grade(runner):
     assert second["id"] == 1 and second["result"]["status"] == "graded"
     assert third["result"]["exercises"] == first["exercises"]
     assert graders(runner) != [grader]
+
+
+def test_without_triton_an_assignment_with_kernels_says_so_in_one_line():
+    code = (
+        "import sys; sys.modules['triton'] = None; "
+        "from autograder.runner import main; sys.exit(main(['triton_kernels', '1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and not done.stderr
+    said = {"error": "triton_kernels needs Triton, which has packages for Linux only"}
+    assert json.loads(done.stdout) == said
+
+
+def test_what_the_runner_refuses_ends_the_command_with_code_2(monkeypatch, capsys):
+    from autograder import cli, engine
+
+    class Refusing(engine.Runner):
+        def __init__(self, *_: object) -> None:
+            self._hello = {"error": "triton_kernels needs Triton"}
+
+        def close(self) -> None:
+            """Nothing was started."""
+
+    monkeypatch.setattr(engine, "Runner", Refusing)
+    monkeypatch.setattr(engine, "_runners", {})
+    notebook = ROOT / "exercises" / "triton_kernels" / "triton_kernels.ipynb"
+    assert cli.main(["check", str(notebook)]) == 2
+    assert capsys.readouterr().err == "autograder: triton_kernels needs Triton\n"
