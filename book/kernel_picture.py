@@ -110,6 +110,28 @@ def partials(rows: int = 8, programs: int = 3) -> Figure:
     return fig
 
 
+def trips(by_hand: Sequence[tuple[str, float, float]], fused: tuple[str, float, float]) -> Figure:
+    """What each operator carries from memory (left) and back to it (right), in batches.
+
+    Args:
+        by_hand, fused: (name, read, written).
+    """
+    steps = [*by_hand, fused]
+    fig, ax = figures.new(5.2, 3.4, xlabel="read from memory  |  written to it, in batches")
+    for place, (_, read, written) in enumerate(steps):
+        colour = figures.COLOURS["LayerNorm" if place == len(by_hand) else "BatchNorm"]
+        ax.barh(place, -read, color=colour, height=0.6)
+        ax.barh(place, written, color=colour, height=0.6, alpha=0.55)
+    ax.axvline(0, color=figures.INK, lw=1)
+    ax.axhline(len(by_hand) - 0.5, color=figures.INK, lw=0.8, ls=":")
+    ax.set_yticks(range(len(steps)), [name for name, _, _ in steps])
+    ax.set_xticks([-1, 0, 1], ["1", "0", "1"])
+    ax.set(xlim=(-1.25, 1.25), ylim=(len(steps) - 0.4, -0.6))
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", visible=False)
+    return fig
+
+
 def roofline(
     cards: Mapping[str, tuple[float, float]], points: Sequence[tuple[str, float, str]]
 ) -> Figure:

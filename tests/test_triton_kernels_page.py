@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,15 @@ def test_the_page_says_so_where_triton_is_absent():
     assert kernel_cells.without_triton(plain) == plain
 
 
+def cells() -> list[str]:
+    """The source of each code cell, with its options."""
+    parts = PAGE.read_text(encoding="utf-8").split("```{code-cell} ipython3\n")[1:]
+    return [part.split("\n```\n")[0] for part in parts]
+
+
 def test_every_cell_that_runs_triton_is_marked():
-    cells = PAGE.read_text(encoding="utf-8").split("```{code-cell} ipython3\n")[1:]
-    bodies = [cell.split("\n```\n")[0] for cell in cells]
-    users = ("unit_rows.", "wrong_rows.", "triton.", "sanitizer.", "ahead_of_time")
+    bodies = cells()
+    users = ("unit_rows", "wrong_rows", "triton.", "sanitizer.", "told(", "compiled")
     first = next(n for n, body in enumerate(bodies) if "kernel_cells.prepare()" in body)
     for body in bodies[first + 1 :]:
         text = body.split("\n\n", 1)[1] if body.startswith(":tags:") else body
@@ -101,3 +107,24 @@ def test_the_sections_that_faults_link_to_exist():
         for where in places:
             file, _, anchor = Fault(kind=kind, where=where).link.partition("#")
             assert file == "triton-kernels.html" and f"({anchor})=\n" in page
+
+
+def test_a_record_of_a_gpu_is_drawn_when_there_is_one(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(PAGE.parent))
+    import figures
+
+    shown = {}
+    monkeypatch.setattr(figures, "show", lambda *plots, **texts: shown.update(texts, plots=plots))
+    rows = [
+        {"norm": "LayerNorm", "direction": direction, "dtype": "bf16", "width": width, "bar": 0.95}
+        | {"ms": {"copy": 0.9, "ours": 1.0, "torch": 2.0}}
+        for direction in ("forward", "backward")
+        for width in (1024, 2048)
+    ]
+    record = tmp_path / "gpu.json"
+    record.write_text(json.dumps({"card": "a card", "date": "2026-11-29", "rows": rows}))
+    (cell,) = (body for body in cells() if "gpu.json" in body)
+    source = cell.split("\n\n", 1)[1].replace("../bench/results/gpu.json", str(record))
+    exec(source, {"figures": figures})
+    assert len(shown["plots"]) == 2 and "a card" in shown["caption"]
+    assert all("90 to 90 percent" in text for text in shown["alt"])
