@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from autograder.misconceptions.triton_kernels import shared
 from autograder.misconceptions.triton_kernels.shared import declarer, forward, up
 
@@ -190,3 +192,37 @@ def statistics_keep_the_axis(x, residual, weight, bias, eps):
 )
 def same_row(x, residual, weight, bias, eps):
     return right(shared.first_row_everywhere(x), residual, weight, bias, eps)
+
+
+NOT_STORED = (
+    "You return memory that no program has written: `torch.empty` holds anything (here NaN). Each "
+    "program stores all that it computed for its row."
+)
+
+
+@say("nothing-stored", "one-program-per-row", NOT_STORED)
+def y_not_stored(x, residual, weight, bias, eps):
+    results = list(right(x, residual, weight, bias, eps))
+    results[0] = torch.full_like(results[0], torch.nan)
+    return tuple(results)
+
+
+@say("nothing-stored", "saved-statistics", NOT_STORED)
+def s_not_stored(x, residual, weight, bias, eps):
+    results = list(right(x, residual, weight, bias, eps))
+    results[1] = torch.full_like(results[1], torch.nan)
+    return tuple(results)
+
+
+@say("nothing-stored", "saved-statistics", NOT_STORED)
+def mean_not_stored(x, residual, weight, bias, eps):
+    results = list(right(x, residual, weight, bias, eps))
+    results[2] = torch.full_like(results[2], torch.nan)
+    return tuple(results)
+
+
+@say("nothing-stored", "saved-statistics", NOT_STORED)
+def rstd_not_stored(x, residual, weight, bias, eps):
+    results = list(right(x, residual, weight, bias, eps))
+    results[3] = torch.full_like(results[3], torch.nan)
+    return tuple(results)

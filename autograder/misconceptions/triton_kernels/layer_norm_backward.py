@@ -359,3 +359,16 @@ def layout_of_x(grad_out, x, weight, mean, rstd):
 def rows_flattened(grad_out, x, weight, mean, rstd):
     grad_x, *rest = right(grad_out, x, weight, mean, rstd)
     return grad_x.reshape(-1, x.shape[-1]), *rest
+
+
+NOT_STORED = (
+    "You return memory that no program has written: `torch.empty` holds anything (here NaN). Each "
+    "program stores all that it computed for its row."
+)
+
+
+@say("nothing-stored", "one-program-per-row", NOT_STORED)
+def grad_x_not_stored(grad_out, x, weight, mean, rstd):
+    results = list(right(grad_out, x, weight, mean, rstd))
+    results[0] = torch.full_like(results[0], torch.nan)
+    return tuple(results)

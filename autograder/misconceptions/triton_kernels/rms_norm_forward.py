@@ -229,3 +229,23 @@ def input_modified(x, weight, eps):
     if x.stride(-1) == 1 and (x.dim() == 1 or x.stride(0) >= x.shape[-1]):
         x.copy_(y)
     return y, rstd
+
+
+NOT_STORED = (
+    "You return memory that no program has written: `torch.empty` holds anything (here NaN). Each "
+    "program stores all that it computed for its row."
+)
+
+
+@say("nothing-stored", "one-program-per-row", NOT_STORED)
+def y_not_stored(x, weight, eps):
+    results = list(right(x, weight, eps))
+    results[0] = torch.full_like(results[0], torch.nan)
+    return tuple(results)
+
+
+@say("nothing-stored", "saved-statistics", NOT_STORED)
+def rstd_not_stored(x, weight, eps):
+    results = list(right(x, weight, eps))
+    results[1] = torch.full_like(results[1], torch.nan)
+    return tuple(results)

@@ -125,3 +125,13 @@ def axis_kept(x):
 )
 def flattened(x):
     return x.float().reshape(-1, x.shape[-1]).sum(-1)
+
+
+@say(
+    "nothing-stored",
+    "one-program-per-row",
+    "You return memory that no program has written: `torch.empty` holds anything (here NaN). Each "
+    "program stores its result with `tl.store`.",
+)
+def nothing_stored(x):
+    return torch.full(x.shape[:-1], torch.nan)

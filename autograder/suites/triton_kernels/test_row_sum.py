@@ -33,7 +33,7 @@ def test_one_sum_for_each_row(student, rng):
     """Each program adds up its own row"""
     x = rows(rng, 3, 8)
     want = _sums(x)
-    expect(student.row_sum(x), want, **share(want, LOOSE), what="the sums")
+    expect(student.row_sum(x), want, **share(want, LOOSE), what="the result")
 
 
 @pytest.mark.points(0.5)
@@ -42,7 +42,7 @@ def test_any_width(student, rng):
     for d in (6, 1, 769, 1024, 1023):
         x = rows(rng, 2, d)
         want = _sums(x)
-        expect(student.row_sum(x), want, **share(want, STRICT), what=f"the sums for D = {d}")
+        expect(student.row_sum(x), want, **share(want, STRICT), what=f"the result for D = {d}")
 
 
 @pytest.mark.points(0.25)
@@ -55,7 +55,7 @@ def test_any_shape_and_layout(student, rng):
         expect(student.row_sum(x), want, **share(want, LOOSE), what=what)
     for kind, x in strided(rng, 12).items():
         want = _sums(x)
-        expect(student.row_sum(x), want, **share(want, LOOSE), what=f"the sums for an x {kind}")
+        expect(student.row_sum(x), want, **share(want, LOOSE), what=f"the result for an x {kind}")
 
 
 @pytest.mark.points(0.25)
@@ -66,7 +66,7 @@ def test_half_types(student, rng):
         x = torch.stack([torch.full((300,), 500.0), torch.ones(300), 5 + normal(rng, 300)])
         x = x.to(dtype)
         want = _sums(x)
-        expect(student.row_sum(x), want, rtol=1e-3, atol=0, what=f"the sums for {str(dtype)[6:]}")
+        expect(student.row_sum(x), want, rtol=1e-3, atol=0, what=f"the result for {str(dtype)[6:]}")
 
 
 @pytest.mark.points(0.25)
@@ -75,7 +75,7 @@ def test_rows_far_apart(student, rng):
     x = rows(rng, 3, 8, dtype=torch.float16)
     want = _sums(x)
     far = student.far_apart(x)
-    expect(student.row_sum(far), want, **share(want, LOOSE), what="the sums for rows far apart")
+    expect(student.row_sum(far), want, **share(want, LOOSE), what="the result for rows far apart")
 
 
 @pytest.mark.points(0.25)
@@ -85,7 +85,7 @@ def test_kernel_at_work(student, rng):
     for m in (3, 5):
         x = rows(rng, m, 100, dtype=torch.float16)
         want = _sums(x)
-        expect(student.row_sum(x), want, **share(want, LOOSE), what="the sums")
+        expect(student.row_sum(x), want, **share(want, LOOSE), what="the result")
         launches = launched(student)
         if launches is None:
             return
