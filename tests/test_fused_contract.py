@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -295,3 +296,20 @@ def test_a_launch_goes_to_the_device_of_its_tensors(monkeypatch):
     arguments = {"x": torch.ones(2, 3).as_subclass(Elsewhere)}
     type(launch)(Kernel(), (2,), arguments, launch.tile).run()
     assert entered == [torch.device("cuda", 1), (2,)]
+
+
+def test_no_line_of_the_fast_kernels_is_in_what_learners_get():
+    def code(text: str) -> set[str]:
+        lines = (line.strip() for line in text.splitlines())
+        return {line for line in lines if len(line) > 30 and not line.startswith(("#", '"'))}
+
+    fast: set[str] = set()
+    for name in ("forward", "backward", "wide"):
+        fast |= code((ROOT / f"solutions/triton_kernels/fused/{name}.py").read_text())
+    assert len(fast) > 100
+    for path in (ROOT / "exercises").rglob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        released = "\n".join("".join(cell["source"]) for cell in cells)
+        assert "triton_kernels.fused" not in released, path.name
+        assert not fast & code(released), path.name
+    assert not list((ROOT / "exercises").rglob("fused"))
