@@ -152,3 +152,10 @@ def test_it_can_be_put_in_again_after_many_launches():
         kernels("traffic").run("one_block", torch.float16)
     sanitizer.uninstall()
     assert sanitizer.install() == ""
+
+
+def test_a_launch_of_far_too_many_programs_is_ended(monkeypatch):
+    monkeypatch.setattr(kernel_launch, "MOST_SECONDS", 0.05)
+    x = torch.zeros(1 << 20)
+    found = fault_of(lambda: kernels("races").copy[(1 << 20,)](x, x, 1, 1, D=1, B=1))
+    assert (found.kind, found.where) == ("budget", "seconds")
