@@ -9,6 +9,7 @@ learner's output, since hidden inputs could be carried out that way.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -112,22 +113,24 @@ def _compare(got: Any, want: Any, rtol: float, atol: float, what: str) -> None:
         _compare_tensor(got, want, rtol, atol, what)
     elif isinstance(want, (tuple, list)):
         if not isinstance(got, (tuple, list)):
-            raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected {len(want)} values.")
+            raise Mismatch(f"{_subject(what, 'is')} {_kind(got)}; expected {len(want)} values.")
         if len(got) != len(want):
-            raise Mismatch(f"{_upper(what)} has another number of values; expected {len(want)}.")
+            raise Mismatch(
+                f"{_subject(what, 'has')} another number of values; expected {len(want)}."
+            )
         for i, (g, w) in enumerate(zip(got, want, strict=True)):
             _compare(g, w, rtol, atol, f"value {i + 1} of {what}")
     elif isinstance(want, Mapping):
         if not isinstance(got, Mapping):
-            raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected named values.")
+            raise Mismatch(f"{_subject(what, 'is')} {_kind(got)}; expected named values.")
         if set(got) != set(want):
             names = ", ".join(f"`{n}`" for n in want)
-            raise Mismatch(f"{_upper(what)} has other names; expected {names}.")
+            raise Mismatch(f"{_subject(what, 'has')} other names; expected {names}.")
         for name in want:
             _compare(got[name], want[name], rtol, atol, f"`{name}` in {what}")
     elif isinstance(want, bool) or want is None or isinstance(want, str):
         if type(got) is not type(want) or got != want:
-            raise Mismatch(f"{_upper(what)} is not {want!r}.")
+            raise Mismatch(f"{_subject(what, 'is')} not {want!r}.")
     else:
         _compare_number(got, want, rtol, atol, what)
 
@@ -136,11 +139,11 @@ def _compare_number(got: Any, want: float, rtol: float, atol: float, what: str) 
     if isinstance(got, torch.Tensor) and got.dim() == 0 and got.dtype != torch.bool:
         got = got.item()  # a 0-dim tensor where a number is asked is a matter of taste
     if type(got) not in (int, float):
-        raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected a number.")
+        raise Mismatch(f"{_subject(what, 'is')} {_kind(got)}; expected a number.")
     if isinstance(want, int) and isinstance(got, float) and got != int(want):
-        raise Mismatch(f"{_upper(what)} is a wrong number.")
+        raise Mismatch(f"{_subject(what, 'is')} a wrong number.")
     if not abs(got - want) <= atol + rtol * abs(want):
-        raise Mismatch(f"{_upper(what)} is a wrong number.")
+        raise Mismatch(f"{_subject(what, 'is')} a wrong number.")
 
 
 def _compare_tensor(got: Any, want: torch.Tensor, rtol: float, atol: float, what: str) -> None:
@@ -149,33 +152,33 @@ def _compare_tensor(got: Any, want: torch.Tensor, rtol: float, atol: float, what
         if got is None:
             gradient = "gradient" in what
             extra = " No gradient flows to it." if gradient else " Is a `return` missing?"
-        raise Mismatch(f"{_upper(what)} is {_kind(got)}; expected a tensor.{extra}")
+        raise Mismatch(f"{_subject(what, 'is')} {_kind(got)}; expected a tensor.{extra}")
     if got.dtype != want.dtype:
-        raise Mismatch(f"{_upper(what)} has dtype {_dtype(got)}; expected {_dtype(want)}.")
+        raise Mismatch(f"{_subject(what, 'has')} dtype {_dtype(got)}; expected {_dtype(want)}.")
     if got.shape != want.shape:
         # Only sizes that the expected shape also has are repeated: others could be a message.
         known = set(want.shape) | {1}
         told = got.dim() <= want.dim() + 1 and set(got.shape) <= known
         has = f"shape {tuple(got.shape)}" if told else "another shape"
-        raise Mismatch(f"{_upper(what)} has {has}; expected {tuple(want.shape)}.")
+        raise Mismatch(f"{_subject(what, 'has')} {has}; expected {tuple(want.shape)}.")
     if not want.is_floating_point():
         if not torch.equal(got, want):
-            raise Mismatch(f"{_upper(what)} has wrong values.")
+            raise Mismatch(f"{_subject(what, 'has')} wrong values.")
         return
     g, w = got.detach().double(), want.detach().double()
     if _within(g, w, rtol, atol):
         return  # what is left is to say what is wrong
     if not torch.equal(g.isnan(), w.isnan()):
-        raise Mismatch(f"{_upper(what)} has NaN where a number was expected.")
+        raise Mismatch(f"{_subject(what, 'has')} NaN where a number was expected.")
     infinite = w.isinf() | g.isinf()
     if not torch.equal(g[infinite], w[infinite]):
-        raise Mismatch(f"{_upper(what)} has infinite values where finite ones were expected.")
+        raise Mismatch(f"{_subject(what, 'has')} infinite values where finite ones were expected.")
     finite = w.isfinite()
     g, w = g[finite], w[finite]
     wrong = (g - w).abs() > atol + rtol * w.abs()
     if bool(wrong.any()):
         part = "all values are wrong" if bool(wrong.all()) else "some values are wrong"
-        raise Mismatch(f"{_upper(what)} has the right shape and dtype, but {part}.")
+        raise Mismatch(f"{_subject(what, 'has')} the right shape and dtype, but {part}.")
 
 
 def _within(g: torch.Tensor, w: torch.Tensor, rtol: float, atol: float) -> bool:
@@ -184,6 +187,18 @@ def _within(g: torch.Tensor, w: torch.Tensor, rtol: float, atol: float) -> bool:
         # The difference of two infinite values is NaN, which is not below anything.
         return float((g - w).abs_().max()) <= atol
     return torch.allclose(g, w, rtol=rtol, atol=atol)
+
+
+def _subject(what: str, verb: str) -> str:
+    """The start of a sentence: `what` and its verb, "is" or "has", in the number that fits."""
+    noun = _NOUN.match(what)
+    if noun and noun[1].endswith("s") and not noun[1].endswith(("ss", "ias", "is")):
+        verb = {"is": "are", "has": "have"}[verb]
+    return f"{_upper(what)} {verb}"
+
+
+# The word that says what it is: "the running means of x in float32" are means.
+_NOUN = re.compile(r"the (?:[\w-]+ )*?([\w-]+)(?: (?:after|as|at|by|for|from|in|of|to|with)\b|$)")
 
 
 def _upper(text: str) -> str:

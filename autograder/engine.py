@@ -202,7 +202,7 @@ def grade(
             todo: list[tuple[Submitted, str]] = []
             for item in submitted:
                 key = _key(item, salt)
-                known = store.read(key) if key else _unreadable(item.reason, graded.max_score)
+                known = store.read(key) if key else unreadable(item.reason, graded.max_score)
                 if known is None:
                     todo.append((item, key))
                 else:
@@ -393,7 +393,8 @@ def _add(
     on_result(full, item.path)
 
 
-def _unreadable(reason: str | None, max_score: float) -> dict[str, Any]:
+def unreadable(reason: str | None, max_score: float) -> dict[str, Any]:
+    """The result of a submission that cannot be graded, for this reason."""
     return {
         "status": "ungraded", "reason": reason, "score": None, "max_score": max_score,
         "sha256": "", "notices": [], "review": [], "exercises": [], "seconds": 0.0,
@@ -401,7 +402,7 @@ def _unreadable(reason: str | None, max_score: float) -> dict[str, Any]:
 
 
 def _broken(max_score: float) -> dict[str, Any]:
-    return _unreadable("internal error: the suite runner died twice on it", max_score)
+    return unreadable("internal error: the suite runner died twice on it", max_score)
 
 
 def _internal(result: Mapping[str, Any]) -> bool:

@@ -106,3 +106,20 @@ def test_same_forgives_rounding_only():
     assert not same(x, x[None])
     assert same((x, [None]), (x, [None])) and not same((x,), (x, x))
     assert same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("the output", "The output has"),
+        ("the rates at the top", "The rates at the top have"),
+        ("the running means of the output", "The running means of the output have"),
+        ("the list of numbers", "The list of numbers has"),
+        ("the bias", "The bias has"),
+        ("grad_bias", "grad_bias has"),
+    ],
+)
+def test_the_verb_of_a_sentence_fits_its_subject(what, said):
+    with recording(judging=True), pytest.raises(Mismatch) as caught:
+        expect(torch.tensor([torch.nan]), torch.ones(1), what=what)
+    assert caught.value.message == f"{said} NaN where a number was expected."

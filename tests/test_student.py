@@ -1,5 +1,6 @@
 """The `student` fixture, in this process and over a socket, gives the same values and failures."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -70,6 +71,12 @@ class Scale(nn.Module):
         if self.training:
             self.count += 1
         return x * self.weight
+
+class Grows(Scale):
+    def forward(self, x):
+        out = x * self.weight
+        self.count = self.count + out.sum()
+        return out
 """
 
 
@@ -186,6 +193,14 @@ def test_a_module_keeps_its_state_between_calls(student):
     assert torch.equal(y, dx * X) and torch.equal(parameters["weight"], X.sum(0))
 
 
+def test_buffers_that_hold_on_to_a_graph_are_told_by_name(student):
+    for name, want in (("Scale", []), ("Grows", ["count"])):
+        module = getattr(student, name)(2)
+        assert module.recorded() == []
+        module(X)
+        assert module.recorded() == want
+
+
 def test_a_state_dict_that_does_not_fit_is_told_by_its_names(student):
     with pytest.raises(Mismatch, match="`gamma` and `beta`: are these, and no others, registered"):
         student.Scale(2).load({"gamma": torch.ones(2), "beta": torch.ones(2)})
@@ -206,9 +221,28 @@ def test_a_name_that_is_not_there_is_not_implemented(student):
         assert outcome.message == f"`{name}` is not implemented yet."
 
 
+_running: list[tuple[socket.socket, threading.Thread]] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_worker_outlives_its_test():
+    yield
+    while _running:  # what it notes of operators, it notes for all of this process
+        sock, thread = _running.pop()
+        sock.close()
+        thread.join(10)
+
+
 def remote(source=SOURCE, watched=(), **budget):
     ours, theirs = socket.socketpair()
-    threading.Thread(target=worker.main, args=(theirs,), daemon=True).start()
+
+    def serve():
+        with contextlib.suppress(OSError):  # the test may be over
+            worker.main(theirs)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    _running.append((ours, thread))
     link = RemoteLink(ours, suite(watched, **budget), time.monotonic() + 60)
     cell = type("C", (), {"index": 3, "source": source})
     return link, link.start([cell], seed=1)
@@ -272,7 +306,7 @@ def test_a_cell_may_be_as_long_as_a_header():
 
 
 def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes():
-    link, _ = remote("import time\ndef slow(x):\n    time.sleep(3)", call_seconds=0.2)
+    link, _ = remote("import time\ndef slow(x):\n    time.sleep(0.6)", call_seconds=0.2)
     with pytest.raises(WorkerLost) as caught:
         Student(link).slow(X)
     assert caught.value.verdict == Verdict.TIMEOUT

@@ -287,7 +287,7 @@ class Cluster:
         return self._ungraded(f"internal error: {reason}") if unit.tries >= MAX_TRIES else None
 
     def _ungraded(self, reason: str) -> dict[str, Any]:
-        return engine._unreadable(one_line(reason, 300), self._suite["max_score"])
+        return engine.unreadable(one_line(reason, 300), self._suite["max_score"])
 
     # -- the scheduler -------------------------------------------------------------------------
 

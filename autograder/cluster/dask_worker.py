@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from distributed import get_worker
+
 from .. import engine
 from ..engine import EngineError
 from ..notebook import one_line
@@ -80,7 +82,7 @@ def _runner(order: dict[str, Any]) -> Iterator[engine.Runner]:
 
 
 def _grade(runner: engine.Runner, data: bytes, seed: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="autograder-") as folder:
+    with tempfile.TemporaryDirectory(prefix="notebook-", dir=_folder()) as folder:
         path = Path(folder, "notebook.ipynb")
         path.write_bytes(data)
         runner.put(0, path, seed)
@@ -88,6 +90,14 @@ def _grade(runner: engine.Runner, data: bytes, seed: int) -> dict[str, Any]:
     if answer is None:
         raise _RunnerDied
     return answer[1]
+
+
+def _folder() -> str | None:
+    """The Dask worker's own folder; when it was killed, the next worker there removes it."""
+    try:
+        return get_worker().local_directory
+    except ValueError:  # not in a task of a Dask worker
+        return None
 
 
 def _close_idle() -> bytes:
