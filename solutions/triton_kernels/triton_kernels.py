@@ -59,7 +59,7 @@ except ImportError:  # what is defined below is then defined, but cannot run
 
     triton, tl = SimpleNamespace(jit=lambda kernel: kernel), SimpleNamespace(constexpr=int)
     HAS_TRITON = False
-    print("Triton is not installed, there is one for Linux only: the checks are left out.")
+    print("Triton is not installed (it exists for Linux only): nothing is checked here.")
 
 # %% [markdown]
 # ## Given: rows
@@ -216,7 +216,7 @@ def row_sum(x: Tensor) -> Tensor:
 #     print("Exercise 1: the visible checks pass.")
 #
 #
-# check_row_sum() if HAS_TRITON else print("Exercise 1: not checked, there is no Triton.")
+# check_row_sum() if HAS_TRITON else print("Exercise 1: not checked, without Triton.")
 
 # %% [markdown]
 # ## Exercise 2: layer norm, forward
@@ -414,7 +414,7 @@ def layer_norm_forward(
 #     print("Exercise 2: the visible checks pass.")
 #
 #
-# check_layer_norm_forward() if HAS_TRITON else print("Exercise 2: not checked, there is no Triton.")
+# check_layer_norm_forward() if HAS_TRITON else print("Exercise 2: not checked, without Triton.")
 
 # %% [markdown]
 # ## Exercise 3: layer norm, backward
@@ -648,7 +648,7 @@ def layer_norm_backward(
 #     print("Exercise 3: the visible checks pass.")
 #
 #
-# check_layer_norm_backward() if HAS_TRITON else print("Exercise 3: not checked, there is no Triton.")
+# check_layer_norm_backward() if HAS_TRITON else print("Exercise 3: not checked, without Triton.")
 
 # %% [markdown]
 # ## Exercise 4: RMSNorm, forward
@@ -793,7 +793,7 @@ def rms_norm_forward(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tens
 #     print("Exercise 4: the visible checks pass.")
 #
 #
-# check_rms_norm_forward() if HAS_TRITON else print("Exercise 4: not checked, there is no Triton.")
+# check_rms_norm_forward() if HAS_TRITON else print("Exercise 4: not checked, without Triton.")
 
 # %% [markdown]
 # ## Exercise 5: add, then norm
@@ -970,7 +970,7 @@ def add_layer_norm(
 #     print("Exercise 5: the visible checks pass.")
 #
 #
-# check_add_layer_norm() if HAS_TRITON else print("Exercise 5: not checked, there is no Triton.")
+# check_add_layer_norm() if HAS_TRITON else print("Exercise 5: not checked, without Triton.")
 
 # %% [markdown]
 # ## Question 1: who waits for what?
