@@ -32,7 +32,7 @@ def _survivors() -> dict[tuple[str, str], str]:
     for exercise, sums, of_x, of_row in (
         ("row_sum", ["x"], 0, 1),
         ("layer_norm_forward", ["x", "centered * centered"], 1, 2),
-        ("layer_norm_backward", ["g_hat"], 1, 0),
+        ("layer_norm_backward", ["g_hat", "g_hat * x_hat"], 1, 0),
         ("rms_norm_forward", ["x * x"], 1, 1),
         ("add_layer_norm", ["s", "centered * centered"], 2, 2),
     ):
