@@ -97,6 +97,7 @@ class Child:
             suite = self.suite
             findings = forbidden.find(notebook.cells, suite.exercises, suite.forbidden)
             findings += forbidden.not_reached(notebook.cells, suite.exercises, suite.must_reach)
+            findings += forbidden.second_loops(notebook.cells, suite.one_loop)
             self.tell(
                 sha256=notebook.sha256,
                 notices=[*notebook.notices, *self.suite.shortcomings],

@@ -18,6 +18,8 @@ import torch
 
 # What is compared when a result in a half type may be off by one rounding and no more.
 ROUNDED_ONCE = "the output (is it rounded only once, at the very end?)"
+# What is compared when the inputs must be as before; any difference is a change in place.
+UNCHANGED = ("the input after the call", "the inputs after the call", "x after the call")
 
 
 class Mismatch(AssertionError):
@@ -29,6 +31,12 @@ class Mismatch(AssertionError):
         # Set by `expect`: what was compared, and which `expect` of the test it was.
         self.got: Any = None
         self.index = -1
+
+
+_CHANGED = (
+    "You changed an argument in place (an operator such as -=, a method that ends in _, or a "
+    "write through a view of it): make a new tensor."
+)
 
 
 class _Recorder:
@@ -69,6 +77,8 @@ def expect(
     try:
         _compare(got, want, rtol, atol, what)
     except Mismatch as mismatch:
+        if what in UNCHANGED:
+            mismatch.message = _CHANGED
         mismatch.got, mismatch.index = got, _recorder.passed
         raise
     _recorder.passed += 1

@@ -117,7 +117,7 @@ class Student:
         return out, lambda *grads: tuple(_backward(self._link, name, grads)[0])
 
     def inputs(self) -> list[torch.Tensor]:
-        """The positional tensors of the last call as they are after it."""
+        """The positional tensors of the last call as they are after it, also inside tuples."""
         return self._link.perform(self._last, "inputs", {})
 
     def launches(self) -> list[dict[str, Any]] | None:

@@ -91,6 +91,7 @@ class Suite:
     kernels: Kernels | None = None
     advice: bool = False  # whether kernels are compiled for a GPU, after the tests
     must_reach: list[str] = field(default_factory=list)  # each exercise must lead to one of these
+    one_loop: list[str] = field(default_factory=list)  # where a second loop is worth a look
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
 
     @property
@@ -237,6 +238,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         kernels=kernels,
         must_reach=settings.get("must_reach", []),
         advice=settings.get("advice", False),
+        one_loop=settings.get("one_loop", []),
     )
 
 

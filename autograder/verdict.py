@@ -7,6 +7,7 @@ produced while it ran, which could carry hidden inputs out.
 
 from __future__ import annotations
 
+import ast
 import builtins
 from dataclasses import dataclass
 from enum import StrEnum
@@ -110,7 +111,10 @@ def explain_error(
     cell_name: what the cell of that line defines; told when the test called another function.
     """
     if error.kind == "NotImplementedError":
-        return Outcome(Verdict.NOT_IMPLEMENTED, f"`{error.name}` is not implemented yet.")
+        text = f"`{error.name}` is not implemented yet."
+        if error.line and cell_name and cell_name != error.name:
+            text = f"`{error.name}` calls `{cell_name}`, which is not implemented yet."
+        return Outcome(Verdict.NOT_IMPLEMENTED, text)
     if error.kind.startswith("Unsendable:"):
         kind = error.kind.rpartition("a value of type ")[2]
         what = _RETURNED.get(kind, "a value that is not plain data")
@@ -127,7 +131,36 @@ def explain_error(
     if kind == "MemoryError":
         return Outcome(Verdict.MEMORY, f"Your code asked for too much memory{where}{quoted}.")
     hint = _HINTS.get(kind, "")
+    asked = asked_for_truth(source_line or "") if kind == "RuntimeError" else None
+    if asked is not None:
+        hint = (
+            f"A tensor with several elements is neither true nor false: to ask whether there is "
+            f"one, write `{asked} is not None`."
+        )
     return Outcome(Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip())
+
+
+def asked_for_truth(line: str) -> str | None:
+    """The name that a line takes for true or false by itself, as in `if weight:`, if any."""
+    line = line.strip()
+    line = line.removeprefix("el") if line.startswith("elif ") else line
+    for text in (line, f"{line} pass", f"{line}\n pass"):
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            asked: list[ast.expr] = []
+            if isinstance(node, ast.If | ast.While | ast.IfExp):
+                asked = [node.test]
+            elif isinstance(node, ast.BoolOp):
+                asked = node.values[:-1]
+            elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                asked = [node.operand]
+            for test in asked:
+                if isinstance(test, ast.Name):
+                    return test.id
+    return None
 
 
 def _is_exception_name(name: str) -> bool:

@@ -21,7 +21,7 @@ import traceback
 import types
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -101,7 +101,7 @@ class Executor:
         return value
 
     def do_call(self, name: str, args: list, kwargs: dict[str, Any]) -> Any:
-        self.arguments = [a for a in args if isinstance(a, torch.Tensor)]
+        self.arguments = list(_tensors(args))
         return self._named(name)(*args, **kwargs)
 
     def do_new(self, handle: int, name: str, args: list, kwargs: dict[str, Any]) -> None:
@@ -197,6 +197,15 @@ class Executor:
         if name not in self.namespace:
             raise NotImplementedError(name)
         return self.namespace[name]
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among `values`, also inside tuples and lists."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _tensors(value)
 
 
 def run_cells(cells: list[dict[str, Any]], namespace: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from autograder.compare import Mismatch, expect, recording, same
+from autograder.compare import UNCHANGED, Mismatch, expect, recording, same
 
 X = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 
@@ -96,6 +96,12 @@ def test_a_mismatch_says_which_expect_it_was():
         expect(X, X)
         expect(X + 1, X)
     assert caught.value.index == 1 and torch.equal(caught.value.got, X + 1)
+
+
+@pytest.mark.parametrize("what", UNCHANGED)
+def test_an_input_that_is_not_as_before_was_changed_in_place(what):
+    assert said([X + 1], [X], what=what).startswith("You changed an argument in place")
+    expect([X], [X], what=what)
 
 
 def test_same_forgives_rounding_only():

@@ -171,12 +171,75 @@ def test_a_right_variance_loses_the_points_of_the_failure_in_exercise_1():
     }
 
 
+def test_squares_widened_and_rounded_are_seen_where_only_their_mean_fits():
+    def widened(x):
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        return wide.square().mean(-1).to(x.dtype) - x.mean(-1).square()
+
+    assert lost("one_pass_var", widened) == {"test_half_types_are_not_widened"}
+
+
+def test_a_norm_that_is_multiplied_out_loses_the_last_digits_of_numbers_far_from_zero():
+    def multiplied_out(x, weight, bias, eps):
+        h = x.float()
+        mean = h.mean(-1, keepdim=True)
+        rstd = torch.rsqrt((h - mean).square().mean(-1, keepdim=True) + eps)
+        y = h * rstd - mean * rstd
+        y = y if weight is None else y * weight
+        return (y if bias is None else y + bias).to(x.dtype)
+
+    assert lost("layer_norm_low_precision", multiplied_out) == {"test_float32_to_the_last_digits"}
+
+
+def test_welfords_mean_is_exact_enough_for_the_last_digits_of_numbers_far_from_zero():
+    def by_welford(x, weight, bias, eps):
+        mean, var = (t.unsqueeze(-1) for t in reference.welford(x))
+        y = (x.float() - mean) * torch.rsqrt(var + eps)
+        y = y if weight is None else y * weight
+        return (y if bias is None else y + bias).to(x.dtype)
+
+    cost = lost("layer_norm_low_precision", by_welford)
+    assert "test_float32_to_the_last_digits" not in cost
+
+
+def _scaled(x):
+    s = x.abs().amax(-1, keepdim=True).clamp(min=1)
+    h = x / s - (x / s).mean(-1, keepdim=True)
+    return h, h.square().mean(-1, keepdim=True), s
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 2.0**40, 2.0**100, 2.0**127])
+def test_the_reference_has_finite_gradients_for_constant_vectors_of_any_size(size):
+    x = torch.full((2, 8), size, requires_grad=True)
+    y = reference.prescaled_layer_norm(x, 1e-5)
+    (grad,) = torch.autograd.grad(y, x, torch.randn(2, 8))
+    assert torch.equal(y, torch.zeros(2, 8)) and grad.isfinite().all()
+
+
+def test_a_lower_limit_of_the_scaled_eps_that_is_small_and_not_small_enough_is_seen():
+    def limited(x, eps):
+        h, var, s = _scaled(x)
+        return h / torch.sqrt(var + (eps / s**2).clamp(min=1e-12))
+
+    assert lost("prescaled_layer_norm", limited) == {"test_large_mean_and_last_digits"}
+
+
+def test_sums_that_are_divided_afterwards_are_told_that_other_numbers_are_rounded():
+    def of_sums(x):
+        d = x.shape[-1]
+        return ((x * x).sum(-1) - x.sum(-1) ** 2 / d) / d
+
+    results = grade("precision", {"one_pass_var": of_sums})
+    named = {r.test: r.named for r in results if r.verdict != "pass"}
+    assert named["test_cancels_in_float32"] == "clamped-or-of-sums"
+
+
 def test_a_clamped_variance_loses_the_points_of_the_failure_in_exercise_1():
     def clamped(x):
         return reference.one_pass_var(x).clamp(min=0)
 
     results = grade("precision", {"one_pass_var": clamped})
-    assert {r.named for r in results if r.verdict != "pass"} == {"clamped"}
+    assert {r.named for r in results if r.verdict != "pass"} == {"clamped-or-of-sums"}
 
 
 def test_half_types_left_alone_cost_the_tests_about_half_types_only():
@@ -200,9 +263,13 @@ def test_a_scale_without_its_eps_costs_the_tests_where_eps_counts():
         return F.layer_norm(x / s, x.shape[-1:], eps=eps)
 
     assert "test_eps_is_scaled_along" in lost("prescaled_layer_norm", same_eps)
+
+    def not_scaled(x, eps):
+        centered = x - x.mean(-1, keepdim=True)
+        return centered * torch.rsqrt(centered.square().mean(-1, keepdim=True) + eps)
+
     assert {"test_zeros_and_constants", "test_huge_float64"} >= (
-        lost("prescaled_layer_norm", lambda x, eps: F.layer_norm(x, x.shape[-1:], eps=eps))
-        - {"test_huge_float32"}
+        lost("prescaled_layer_norm", not_scaled) - {"test_huge_float32"}
     )
 
 
@@ -262,6 +329,37 @@ def test_a_reduction_over_the_features_is_forbidden_in_welford_only(expression):
     assert found_in("two_pass_var", expression) == set()
 
 
+ONE_LOOP = {
+    "its own": "for k in range(9):\n        pass",
+    "columns": "parts = [c for c in x.unbind(-1)]\n    while parts:\n        parts.pop()",
+    "a helper": "step(x)",
+}
+TWO_LOOPS = {
+    "after another": "for k in range(9):\n        pass\n    for k in range(9):\n        pass",
+    "in another": "for row in x:\n        for value in row:\n            pass",
+    "a sum": "mean = sum(x.unbind(-1))\n    for k in range(9):\n        pass",
+    "a helper": "for k in range(9):\n        step(x)",
+}
+
+
+def second_loops(body):
+    helper = "def step(x):\n    while x:\n        x = step(x)\n"
+    source = f"{helper}def welford(x):\n    {body}\n    return x\n"
+    cell = submission.Cell(index=4, origin="solution", grade_id="welford", source=source)
+    return forbidden.second_loops([cell], load("precision").one_loop)
+
+
+@pytest.mark.parametrize("body", ONE_LOOP)
+def test_one_loop_over_the_features_is_what_welford_asks_for(body):
+    assert second_loops(ONE_LOOP[body]) == []
+
+
+@pytest.mark.parametrize("body", TWO_LOOPS)
+def test_a_second_loop_in_welford_is_shown_to_a_person(body):
+    (found,) = second_loops(TWO_LOOPS[body])
+    assert (found.exercise, found.cell_index, found.kind) == ("welford", 4, "suspicious")
+
+
 # -- through notebook, sandbox and worker --------------------------------------------------------
 
 
@@ -280,6 +378,37 @@ def two_pass_var(x):
     assert tests["test_large_mean"]["misconception"] == "one-pass"
     assert tests["test_one_vector"]["verdict"] == "pass"
     assert listed["score"] == 24
+
+
+def test_for_real_two_loops_are_told_and_a_changed_piece_costs_its_test(tmp_path):
+    twice = """
+def welford(x):
+    x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    mean = var = torch.zeros_like(x[..., 0])
+    for column in x.unbind(-1):
+        mean = mean + column / x.shape[-1]
+    for column in x.unbind(-1):
+        var = var + (column - mean) ** 2 / x.shape[-1]
+    return mean, var
+"""
+    in_place = """
+def combine_moments(a, b):
+    if a[0] * b[0] == 0:
+        return a if b[0] == 0 else b
+    (n, mean, m2), (m, mean_b, m2_b) = a, b
+    delta = mean_b - mean
+    m2 += m2_b + delta**2 * n * m / (n + m)
+    mean += delta * m / (n + m)
+    return n + m, mean, m2
+"""
+    cells = {"welford": twice, "combine_moments": in_place}
+    exercises, result = graded("precision", tmp_path, cells)
+    assert [(f["exercise"], f["kind"], f["line"]) for f in result["review"]] == [
+        ("welford", "suspicious", 7)
+    ]
+    changed = {t["name"]: t for t in exercises["combine_moments"]["tests"]}
+    assert changed.pop("test_pieces_are_not_changed")["misconception"] == "pieces-changed"
+    assert {t["verdict"] for t in changed.values()} == {"pass"}
 
 
 def test_nothing_of_a_submission_is_needed_but_torch():

@@ -18,6 +18,7 @@ from ..notebook import one_line
 from ..submission import Cell
 from .aliases import LIBRARY, MADE, UNKNOWN, Value, owner, paths
 from .expressions import SELVES
+from .loops import beyond_the_first
 from .patterns import compiled
 from .reached import missing
 from .walk import Walker
@@ -54,6 +55,15 @@ def not_reached(
     return [
         _finding(name, "not-reached", " or ".join(needed), by_index[index], line)
         for name, index, line in missing(cells, graded_names, needed)
+    ]
+
+
+def second_loops(cells: Sequence[Cell], graded_names: Iterable[str]) -> list[Finding]:
+    """Exercises that loop more than once and ask for one look at each number: for a person."""
+    by_index = {cell.index: cell for cell in cells}
+    return [
+        _finding(name, "suspicious", "a second loop", by_index[index], line)
+        for name, index, line in beyond_the_first(cells, graded_names)
     ]
 
 

@@ -78,7 +78,7 @@ MISTAKES = {
     "welford": {
         "old deviation squared": ("(x[..., k] - mean)", "delta", "the old deviation times the new"),
         "new deviation squared": ("m2 + delta *", "m2 + (x[..., k] - mean) *", "the new one"),
-        "count from zero": ("(k + 1)", "max(k, 1)", "is delta divided by k + 1?"),
+        "count from zero": ("(k + 1)", "max(k, 1)", "delta divided by k + 1"),
         "sum returned": ("m2 / x.shape[-1]", "m2", "at the end divided by D"),
         "one pass": (
             "return mean, m2 / x.shape[-1]",
@@ -115,7 +115,7 @@ MISTAKES = {
         "nothing returned": ("return count", "y = count", "returned None"),
     },
     "layer_norm_low_precision": {
-        "no float32": ("x = x.float()", "x = 1 * x", "squared in float32?"),
+        "no float32": ("x = x.float()", "x = 1 * x", "mean and rstd float32?"),
         "eps in the half type": (
             "var + eps",
             "var + torch.tensor(eps).to(dtype)",
@@ -139,7 +139,7 @@ MISTAKES = {
         "squared in the half type": (
             "centered.square()",
             "centered.to(dtype).square()",
-            "squared in float32?",
+            "mean and rstd float32?",
         ),
         "cast before weight": (
             "torch.rsqrt(var + eps)",

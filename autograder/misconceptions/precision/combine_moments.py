@@ -173,6 +173,13 @@ def back_to_sums(n, mean_a, m2_a, m, mean_b, m2_b):
     return squares - (n + m) * right_mean(n, mean_a, m, mean_b).square()
 
 
+@misconception(name="back-to-sums-of-squares")
+@_m2
+def back_to_sums_of_the_weighted_mean(n, mean_a, m2_a, m, mean_b, m2_b):
+    mean = (n * mean_a + m * mean_b) / (n + m)
+    return m2_a + n * mean_a**2 + m2_b + m * mean_b**2 - (n + m) * mean**2
+
+
 # -- the mean ------------------------------------------------------------------------------------
 
 
@@ -275,3 +282,34 @@ def only_b_checked(a, b):
 @misconception(name="empty-piece-left-in")
 def only_a_checked(a, b):
     return b if a[0] == 0 else empty_left_in(a, b)
+
+
+# -- memory and dtypes -----------------------------------------------------------------------------
+
+
+@misconception(
+    name="pieces-changed",
+    message="You changed the mean or M2 of a piece in place (+= or a method that ends in _); make "
+    "new tensors: whoever called you may need the piece again.",
+    link=LINK,
+)
+def pieces_changed(a, b):
+    if a[0] == 0:
+        return b
+    if b[0] == 0:
+        return a
+    (n, mean, m2), (m, mean_b, m2_b) = a, b
+    delta = mean_b - mean
+    mean += delta * (m / (n + m))
+    m2 += m2_b + delta.square() * (n * m / (n + m))
+    return n + m, mean, m2
+
+
+@misconception(
+    name="always-float32",
+    message="You computed in float32 whatever the dtype of the pieces, which loses half the digits "
+    "of float64 ones; keep their dtype.",
+    link=PAGE + "prec-statistics",
+)
+def always_float32(a, b):
+    return right((a[0], a[1].float(), a[2].float()), (b[0], b[1].float(), b[2].float()))

@@ -53,6 +53,17 @@ def _in(dtype_of, function=normalized):
 
 # -- computed in the half type -------------------------------------------------------------------
 
+
+@misconception(
+    name="bfloat16-not-widened",
+    message="You widened float16 only; bfloat16 is a half type, too, and has even fewer digits.",
+    link=PAGE + "prec-statistics",
+)
+def bfloat16_not_widened(x, weight, bias, eps):
+    h = x.float() if x.dtype == torch.float16 else x
+    return affine(normalized(h, eps), weight, bias).to(x.dtype)
+
+
 misconception(
     name="no-upcast",
     message="You computed the norm, its squares or its variance in the half type, where they "
@@ -66,6 +77,15 @@ def no_upcast_but_parameters(x, weight, bias, eps):
     return affine(normalized(x, eps), weight, bias).to(x.dtype)
 
 
+def divided(h, eps):
+    return (h - mean(h)) / torch.sqrt(biased_var(h) + eps)
+
+
+@misconception(name="no-upcast")
+def no_upcast_and_divided(x, weight, bias, eps):
+    return affine(divided(x, eps), weight, bias).to(x.dtype)
+
+
 @misconception(
     name="statistics-rounded",
     message="You rounded the mean or rstd to the half type before using it, or subtracted the mean "
@@ -76,6 +96,20 @@ def statistics_rounded(x, weight, bias, eps):
     h = x.float()
     rstd = torch.rsqrt(biased_var(h) + eps)
     y = (h - mean(h).to(x.dtype).float()) * rstd.to(x.dtype).float()
+    return affine(y, weight, bias).to(x.dtype)
+
+
+@misconception(name="statistics-rounded")
+def rstd_rounded(x, weight, bias, eps):
+    h = x.float()
+    y = (h - mean(h)) * torch.rsqrt(biased_var(h) + eps).to(x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
+
+
+@misconception(name="statistics-rounded")
+def mean_taken_in_half(x, weight, bias, eps):
+    centered = x.float() - mean(x)
+    y = centered * torch.rsqrt(mean(centered.square()) + eps)
     return affine(y, weight, bias).to(x.dtype)
 
 
@@ -190,6 +224,27 @@ def one_pass_clamped(h, eps):
 
 
 @misconception(
+    name="multiplied-out",
+    message="You multiplied out, x * rstd - mean * rstd: two large rounded numbers are subtracted. "
+    "Subtract the mean from x first.",
+    link=PAGE + "prec-exercises",
+)
+@_normalized
+def multiplied_out(h, eps):
+    rstd = torch.rsqrt(biased_var(h) + eps)
+    return h * rstd - mean(h) * rstd
+
+
+@misconception(name="multiplied-out")
+def multiplied_out_with_the_weight(x, weight, bias, eps):
+    h = x.float()
+    scale = torch.rsqrt(biased_var(h) + eps)
+    scale = scale if weight is None else scale * weight
+    y = h * scale - mean(h) * scale
+    return (y if bias is None else y + bias).to(x.dtype)
+
+
+@misconception(
     name="unbiased",
     message="You divided the sum of squares by D - 1; layer norm divides by D.",
     link=PAGE + "prec-two-pass",
@@ -286,6 +341,13 @@ def over_all_axes(h, eps):
 )
 def scaled_down(x, weight, bias, eps):
     return affine(normalized(x.float() / 64, eps), weight, bias).to(x.dtype)
+
+
+@misconception(name="scaled-down-with-the-same-eps")
+def divided_by_the_largest(x, weight, bias, eps):
+    h = x.float()
+    s = h.abs().amax(-1, keepdim=True).clamp(min=1e-12)
+    return affine(normalized(h / s, eps), weight, bias).to(x.dtype)
 
 
 @misconception(parts=("no-upcast", "scaled-down-with-the-same-eps"))

@@ -34,6 +34,11 @@ def half_widened(x):
     return right(up(x)).to(x.dtype)
 
 
+@misconception(name="repaired")
+def squares_widened(x):
+    return up(x).square().mean(-1).to(x.dtype) - x.mean(-1).square()
+
+
 @misconception(
     name="half-widened-and-left",
     message="You widened half types to float32; here even they are computed, and returned, as they "
@@ -45,13 +50,30 @@ def half_widened_and_left(x):
 
 
 @misconception(
-    name="clamped",
-    message="You clamped the variance at 0, which hides that it is wrong; return what the formula "
-    "gives.",
+    name="always-float32",
+    message="You computed in float32 whatever the dtype of x; here every dtype is computed, and "
+    "returned, as it is.",
+    link=PAGE + "prec-one-pass",
+)
+def always_float32(x):
+    return right(x.float())
+
+
+@misconception(
+    name="clamped-or-of-sums",
+    message="Your variance is not negative: you clamped it at 0, which hides that it is wrong, or "
+    "you subtracted sums and divided afterwards, which rounds other numbers. Write the mean of the "
+    "squares minus the square of the mean, and return what it gives.",
     link=PAGE + "prec-one-pass",
 )
 def clamped(x):
     return right(x).clamp(min=0)
+
+
+@misconception(name="clamped-or-of-sums")
+def of_sums(x):
+    d = x.shape[-1]
+    return (x.square().sum(-1) - x.sum(-1).square() / d) / d
 
 
 @misconception(
@@ -127,6 +149,12 @@ def unbiased(x):
 def unbiased_sums(x):
     d = x.shape[-1]
     return (x.square().sum(-1) - d * x.mean(-1).square()) / max(d - 1, 1)
+
+
+@misconception(name="unbiased")
+def unbiased_from_sums(x):
+    d = x.shape[-1]
+    return (x.square().sum(-1) - x.sum(-1).square() / d) / max(d - 1, 1)
 
 
 @misconception(

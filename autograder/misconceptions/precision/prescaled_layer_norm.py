@@ -236,6 +236,12 @@ def lower_limit_as_usual(eps, s):
     return (eps / s / s).clamp(min=1e-8)
 
 
+@misconception(name="lower-limit-too-large")
+@_with_eps
+def small_lower_limit(eps, s):
+    return (eps / s / s).clamp(min=1e-12)
+
+
 @misconception(
     name="eps-clamps",
     message="You used the scaled eps as a lower limit of the variance; it is added.",

@@ -159,6 +159,15 @@ def axis_1(x):
 
 
 @misconception(
+    name="bfloat16-not-widened",
+    message="You widened float16 only; bfloat16 is a half type, too, and has even fewer digits.",
+    link=PAGE + "prec-statistics",
+)
+def bfloat16_not_widened(x):
+    return two_pass(x.float() if x.dtype == torch.float16 else x)
+
+
+@misconception(
     name="cast-back",
     message="You cast the variance back to the half type, which cannot hold the variance of large "
     "numbers; statistics stay in float32.",
@@ -175,8 +184,8 @@ def cast_back_and_forth(x):
 
 @misconception(
     name="no-upcast",
-    message="You squared in the half type, where numbers overflow and underflow; widen x to "
-    "float32 first.",
+    message="You took the mean, subtracted it or squared in the half type, where numbers round, "
+    "overflow and underflow; widen x to float32 before anything else.",
     link=PAGE + "prec-overflow",
 )
 def no_upcast(x):
@@ -192,6 +201,16 @@ def no_upcast_cast_after(x):
 def squared_before_widening(x):
     centered = x - x.mean(-1, keepdim=True)
     return up(centered.square()).mean(-1)
+
+
+@misconception(name="no-upcast")
+def subtracted_in_half(x):
+    return up(x - x.mean(-1, keepdim=True)).square().mean(-1)
+
+
+@misconception(name="no-upcast")
+def mean_in_half(x):
+    return (up(x) - x.mean(-1, keepdim=True)).square().mean(-1)
 
 
 @misconception(

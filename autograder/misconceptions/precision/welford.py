@@ -214,6 +214,12 @@ def unbiased(x):
     return mean, var * (x.shape[-1] / max(x.shape[-1] - 1, 1))
 
 
+@misconception(name="unbiased")
+def unbiased_without_a_guard(x):
+    mean, var = right(x)
+    return mean, var * x.shape[-1] / torch.tensor(x.shape[-1] - 1.0)
+
+
 @misconception(
     name="standard-deviation",
     message="You took a square root; the variance is asked for.",
@@ -252,6 +258,17 @@ def axis_kept(x):
 
 
 # -- dtypes and memory ---------------------------------------------------------------------------
+
+
+@misconception(
+    name="bfloat16-not-widened",
+    message="You widened float16 only; bfloat16 is a half type, too, and has even fewer digits.",
+    link=PAGE + "prec-statistics",
+)
+def bfloat16_not_widened(x):
+    if x.dtype == torch.bfloat16:
+        return no_upcast(x)
+    return right(x)
 
 
 @misconception(

@@ -28,7 +28,7 @@ def _check(got: Any, want: Moments, part: float, what: str) -> None:
     expect(got[2], m2, rtol=part, atol=1e-30, what=f"M2 of {what}")
 
 
-@pytest.mark.points(1)
+@pytest.mark.points(0.75)
 def test_two_pieces(student, rng):
     """Two pieces of the same length give count, mean and M2 of the whole"""
     for shape in ((4,), (3, 5), (1,)):
@@ -112,3 +112,14 @@ def test_dtypes_and_large_counts(student, rng):
             (a[2].double() + b[2].double() + delta**2 * (a[0] * share)).to(dtype),
         )
         _check(student.combine_moments(a, b), want, part, f"large pieces in {str(dtype)[6:]}")
+
+
+@pytest.mark.points(0.25)
+def test_pieces_are_not_changed(student, rng):
+    """Mean and M2 of the two pieces are after the call what they were before"""
+    x, y = near(rng, 3, 9), near(rng, 3, 4)
+    want = piece(torch.cat([x, y], -1))
+    for left, right in ((piece(x), piece(y)), (piece(y), piece(x))):
+        before = [t.clone() for t in (*left[1:], *right[1:])]
+        _check(student.combine_moments(left, right), want, 1e-3, "two pieces")
+        expect(student.inputs(), before, rtol=0, atol=0, what="the inputs after the call")

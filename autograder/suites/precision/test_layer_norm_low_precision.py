@@ -133,12 +133,20 @@ def test_eps(student, rng):
 
 @pytest.mark.points(0.25)
 def test_float32_to_the_last_digits(student, rng):
-    """A float32 x is computed to its last digits, for few and for many features"""
+    """A float32 x is computed to its last digits: few and many features, a large mean"""
     for d in (7, 8, 768, 2):
         x, weight, bias = near(rng, 3, d), signed(rng, d), signed(rng, d)
         want = layer_norm(x, weight, bias, 0.02).float()
         got = student.layer_norm_low_precision(x, weight, bias, 0.02)
         expect(got, want, **share(want, 2e-5))
+    # Mean and deviations of these numbers are exact in float32, and so is a running mean.
+    mean = torch.randint(8000, 16000, (8, 1), generator=rng)
+    step = torch.randint(1, 33, (8, 32), generator=rng) / 8
+    pairs = torch.stack([mean + step, mean - step], -1).flatten(-2)
+    x = torch.cat([mean.float(), pairs], -1)
+    want = layer_norm(x, None, None, EPS).float()
+    got = student.layer_norm_low_precision(x, None, None, EPS)
+    expect(got, want, **share(want, 2e-5), what="the output for a large mean")
 
 
 @pytest.mark.points(0.25)

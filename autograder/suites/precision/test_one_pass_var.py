@@ -96,13 +96,16 @@ def test_half_types_are_not_widened(student, rng):
     """float16 and bfloat16: computed and returned as they are, NaN and errors included"""
     x, want = cancelled(rng, CANCELLED_BFLOAT16, torch.bfloat16)
     expect(student.one_pass_var(x), want, rtol=0.3, atol=0, what=VAR)
-    # Squares of these numbers do not fit into float16 (at most 65504).
-    x = (400 + 5 * normal(rng, 4, 8)).half()
-    want = torch.full((4,), torch.nan).half()
-    got = student.one_pass_var(x)
-    if isinstance(got, Tensor) and got.is_floating_point():
-        got = got.masked_fill(got.isinf(), torch.nan)  # a fused difference is infinite
-    expect(got, want, rtol=0, atol=0, what="the float16 variance")
+    # Squares of these numbers do not fit into float16 (at most 65504). In the second the mean of
+    # the squares would: it tells whether they were squared in another dtype.
+    large = (400 + 5 * normal(rng, 4, 8)).half()
+    one_large = torch.cat([large[:, :1], normal(rng, 4, 7).half()], -1)
+    for x in (large, one_large):
+        want = torch.full((4,), torch.nan).half()
+        got = student.one_pass_var(x)
+        if isinstance(got, Tensor) and got.is_floating_point():
+            got = got.masked_fill(got.isinf(), torch.nan)  # a fused difference is infinite
+        expect(got, want, rtol=0, atol=0, what="the float16 variance")
     x = near(rng, 4, WIDTH, dtype=torch.float16)
     want = moments(x)[1].half()
     expect(student.one_pass_var(x), want, **share(want, LOOSE), what="the float16 variance")
