@@ -240,6 +240,19 @@ def test_an_upcast_before_the_kernel_costs_the_tests_of_traffic():
     assert lost(results) == {"test_x_is_read_once"}
 
 
+def test_an_addition_by_torch_before_the_kernel_costs_what_is_about_it():
+    results = outcome(
+        "add_layer_norm",
+        ("as_rows(x), as_rows(residual)", "as_rows(x + residual), as_rows(residual)"),
+        ("    residual = tl.load(r_ptrs, mask=mask, other=0.0).to(tl.float32)\n", ""),
+        ("s = x + residual", "s = x"),
+    )
+    assert lost(results) == {
+        "test_statistics_see_the_sum_before_rounding", "test_half_types",
+        "test_x_and_residual_are_read_once",
+    }  # fmt: skip
+
+
 def test_a_kernel_beside_work_done_by_torch_earns_no_test_of_traffic():
     def beside(x):
         launch(torch.ones(2))
