@@ -214,7 +214,7 @@ _NOUN = re.compile(r"the (?:[\w-]+ )*?([\w-]+)(?: (?:after|as|at|by|for|from|in|
 def _upper(text: str) -> str:
     """The text as the start of a sentence; a name, such as grad_weight, keeps its first letter."""
     first = text.split(" ")[0]
-    return text if "_" in first or first == "x" else text[:1].upper() + text[1:]
+    return text if "_" in first or len(first) == 1 else text[:1].upper() + text[1:]
 
 
 def _dtype(tensor: torch.Tensor) -> str:

@@ -86,8 +86,13 @@ def _cut(value: int) -> int:
 # -- sentences --------------------------------------------------------------------------------
 
 
-def explain(fault: Fault) -> str:
-    """The learner's sentences: what happened, the likely cause, what to do."""
+def explain(fault: Fault, source_line: str = "") -> str:
+    """The learner's sentences: what happened, the likely cause, what to do.
+
+    source_line: the learner's line, if it is known. Where it has a mask, none is recommended.
+    """
+    if fault.kind == "out-of-bounds":
+        return _out_of_bounds(fault, masked="mask" in source_line)
     return _SENTENCES[fault.kind](fault)
 
 
@@ -113,7 +118,7 @@ def _tensor(fault: Fault) -> str:
 _ACCESS = {"load": "tl.load", "store": "tl.store", "atomic": "the atomic", "": "the access"}
 
 
-def _out_of_bounds(fault: Fault) -> str:
+def _out_of_bounds(fault: Fault, masked: bool = False) -> str:
     verb = {"load": "loads", "store": "stores", "atomic": "updates", "": "touches"}[fault.access]
     some = f"{_number(fault.count)} of the {_number(fault.lanes)} elements"
     whole = fault.count >= fault.lanes
@@ -130,6 +135,12 @@ def _out_of_bounds(fault: Fault) -> str:
             return (
                 f"{start} {far}. The whole access is misplaced: compare the number of programs "
                 "with the number of rows, and the step from row to row with `stride(0)`."
+            )
+        if masked:
+            return (
+                f"{start} {far}. The lanes are masked, so it is the row that begins too late: step "
+                f"from row to row by the distance that the rows of {tensor} have, and by no other "
+                "tensor's."
             )
         return (
             f"{start} {far}. The last lanes of the block have no element: give {call} a mask "

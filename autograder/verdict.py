@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -87,6 +88,8 @@ _HINTS = {
     "KeyboardInterrupt": "Code under test must not end the process.",
 }
 
+_LAUNCH = re.compile(r"kernel\w*\[[^\]]*\]\(")  # what starts a Triton kernel
+
 # Types a learner may return by mistake; other names are not repeated (they are learner's text).
 _RETURNED = {
     "ndarray": "a NumPy array",
@@ -127,7 +130,8 @@ def explain_error(
     quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
     if error.fault is not None:
         place = f" This is{where}{quoted}." if where else ""
-        return Outcome(Verdict.ERROR, explain(error.fault) + place, link=error.fault.link)
+        said = explain(error.fault, source_line or "")
+        return Outcome(Verdict.ERROR, said + place, link=error.fault.link)
     if kind == "MemoryError":
         return Outcome(Verdict.MEMORY, f"Your code asked for too much memory{where}{quoted}.")
     hint = _HINTS.get(kind, "")
@@ -136,6 +140,16 @@ def explain_error(
         hint = (
             f"A tensor with several elements is neither true nor false: to ask whether there is "
             f"one, write `{asked} is not None`."
+        )
+    if kind == "ValueError" and "tl.arange(" in (source_line or ""):
+        hint = (
+            "tl.arange takes numbers that are known when the kernel is compiled, and its length is "
+            "a power of two: pass `BLOCK=triton.next_power_of_2(D)`, declared `tl.constexpr`."
+        )
+    if kind == "TypeError" and _LAUNCH.search(source_line or ""):
+        hint = (
+            "The grid in a kernel's square brackets is a tuple, `[(M,)]`, and in the round ones "
+            "each argument of the kernel stands once."
         )
     return Outcome(Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip())
 

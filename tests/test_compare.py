@@ -104,6 +104,12 @@ def test_an_input_that_is_not_as_before_was_changed_in_place(what):
     expect([X], [X], what=what)
 
 
+@pytest.mark.parametrize("name", ["x", "y for D = 5", "grad_x"])
+def test_a_name_keeps_its_letters_at_the_start_of_a_sentence(name):
+    assert said(X + 1, X, what=name).startswith(f"{name} has")
+    assert said(X + 1, X, what="the output").startswith("The output has")
+
+
 def test_same_forgives_rounding_only():
     x = torch.randn(50, generator=torch.Generator().manual_seed(1))
     assert same(x, x + x.abs().max() * 1e-6)

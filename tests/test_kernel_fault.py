@@ -82,3 +82,10 @@ def plain(z): "jit"
     assert jit_functions([source, "not python jit (", "x = 1"]) == {
         "a": ("x", "D"), "b": ("y",), "c": ("n",),
     }  # fmt: skip
+
+
+def test_a_mask_that_is_there_is_not_recommended():
+    out = fault("out-of-bounds", "past-the-end", "store", count=2, lanes=8, distance=1)
+    assert "give tl.store a mask" in explain(out, "tl.store(y_ptr + row * x_stride + cols, y)")
+    text = explain(out, "tl.store(y_ptr + row * x_stride + cols, y, mask=mask)")
+    assert "give tl.store a mask" not in text and "step from row to row" in text

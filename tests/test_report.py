@@ -457,6 +457,16 @@ def test_a_message_is_read_once_and_then_referred_to():
     ]
 
 
+def test_a_message_that_differs_in_numbers_only_is_not_read_again():
+    first = "program 1: 2 of the 8 elements lie past the end. `x + row * 3`"
+    other = "program 5: 4 of the 16 elements lie past the end. `x + row * 3`"
+    dtypes = "y has dtype float16; expected float32.", "y has dtype float32; expected float64."
+    named = zip("abcd", (first, other, *dtypes), strict=True)
+    text = exercise_text(_exercise(*((name, "error", said) for name, said in named)))
+    assert "    The same as above, with other numbers." in text.splitlines()
+    assert "program 5" not in text and all(said in text for said in dtypes)
+
+
 def test_a_message_told_before_another_one_is_referred_to_by_its_test():
     text = exercise_text(
         _exercise(

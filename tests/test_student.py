@@ -276,30 +276,6 @@ def test_a_stub_that_is_called_by_another_function_is_told_by_its_name():
     assert explain_error(caught.value, line, "whole").message == "`whole` is not implemented yet."
 
 
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("if weight:", "weight"),
-        ("    if weight: y = y * weight", "weight"),
-        ("elif bias:", "bias"),
-        ("weight = weight or torch.ones(3)", "weight"),
-        ("y = y * weight if weight else y", "weight"),
-        ("while not mask:", "mask"),
-        ("if weight is not None:", None),
-        ("if x.any() and weight.numel():", None),
-        ("element = x @ y", None),
-        ("y = (x -", None),
-    ],
-)
-def test_a_tensor_taken_for_true_or_false_is_told_so(line, name):
-    error = LearnerError("RuntimeError", 3, 1, "scale")
-    message = explain_error(error, line).message
-    asked = f"write `{name} is not None`"
-    assert (asked in message) if name else ("neither true nor false" not in message)
-    other = explain_error(LearnerError("NameError", 3, 1, "scale"), line).message
-    assert "neither true nor false" not in other
-
-
 def test_a_value_without_a_form_is_a_wrong_answer_with_a_hint():
     link, _ = remote()
     with pytest.raises(LearnerError) as caught:

@@ -29,6 +29,7 @@ _MESSAGE_LIMIT = 4_000
 _SOURCE_LIMIT = 400_000
 # Control codes (terminal escapes among them), lone surrogates, and the marks that reverse the
 # direction of text: none belongs into a page, a terminal or a PostgreSQL text column.
+_NUMBER = re.compile(r"\b\d+\b")  # not that of float16
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -139,6 +140,9 @@ def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any
             above = "above" if message == last else f'for "{told[message]}"'
             lines += _wrapped(f"The same as {above}.")
             last = message
+            continue
+        if message and last and _NUMBER.sub("", message) == _NUMBER.sub("", last):
+            lines += _wrapped("The same as above, with other numbers.")
             continue
         if message:
             told[message], last = title, message
