@@ -25,6 +25,10 @@
 # Shift+Enter. Then run the check cell below it. A check that fails says what it saw and what to
 # look at. Stuck? Open the hints one at a time. Add as many cells of your own as you like.
 #
+# If Python itself dies in a check, a kernel has reached far outside a tensor. Look at its masks and
+# offsets. The command that runs the hidden tests (in the README of the course's repository) survives
+# it, and says which access it was.
+#
 # **What is graded.** Hidden tests run your functions on other shapes, data types and memory layouts.
 # They also watch the kernels at work: an access outside a tensor, two programs that write the same
 # number, or an `x` that is read twice is seen, although the interpreter lets it pass. Passing the
