@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .sandbox import SandboxError
+from .sandbox import SandboxError, linux
 from .sandbox.forkserver import ForkServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,6 +79,7 @@ def _run(assignment: str, jobs: int, weak: bool) -> int:
         return 1
     gc.freeze()
     gc.enable()
+    linux.close_gaps()
     try:
         _write(
             {
