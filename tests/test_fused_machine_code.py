@@ -143,8 +143,10 @@ def test_the_next_rows_are_loaded_while_these_are_summed(codes):
 
 
 @pinned
-def test_two_programs_with_rows_of_16384_share_a_multiprocessor(codes):
-    assert 65536 // (codes["bf16", "Layer forward", 16384].registers * 16 * 32) == 2
+def test_forward_rows_leave_room_for_1024_threads_at_once(codes):
+    for _, name, width, code in whole_rows(codes):
+        if name.endswith("forward") and width > 1024:
+            assert code.registers * 1024 <= 65536, (name, width)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -50,7 +50,7 @@ def norm_forward_kernel(
         # Stored rounded. The statistics below see the sum as it was before.
         tl.store(s + row * width + column, value, mask=mask)
     # Asked for before the sums, weight and bias arrive while these are taken. A long row leaves
-    # no registers for them to wait in.
+    # no registers for them to wait in; they come late, but from the cache: all rows share them.
     if weight is not None and not LONG:
         w = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     if bias is not None and not LONG:
@@ -106,7 +106,7 @@ def plan(
             "WIDTH": width if fixed else None,
             "X_ROW": x.stride(0) if fixed else None,
             "RESIDUAL_ROW": other.stride(0) if fixed else None,
-            "RMS": rms, "ROWS": tile.rows, "BLOCK": tile.block, "LONG": tile.block > 8192,
+            "RMS": rms, "ROWS": tile.rows, "BLOCK": tile.block, "LONG": tile.rows == 1,
         },
         tile=tile,
     )  # fmt: skip

@@ -93,19 +93,18 @@ def _block(width: int) -> int:
 def forward_tile(width: int) -> Tile | None:
     """The forward tile for rows of `width`; None where a row does not fit into registers.
 
-    Up to 1024 a program is one warp with several rows: a row that is not shared between warps is
-    summed without a barrier. From there on it is one row, 16 elements a thread, 32 for the
-    longest. At 16384 the limit on registers lets two programs share a multiprocessor, so that one
-    loads while the other sums.
+    A thread has 32 elements of a row, so that what it does for each row (sums across threads,
+    barriers, addresses) is small beside what it does for each element; and 64 registers, so that
+    1024 threads run at once, with 64 KiB of a bfloat16 x on their way: a few programs, or one with
+    the longest row. Up to 1024 columns a program is one warp with several rows: a row that is not
+    shared between warps is summed without a barrier.
     """
     block = _block(width)
     if block <= 1024:
         return Tile(rows=min(64, 2048 // block), block=block, warps=1)
-    if block <= 8192:
-        return Tile(rows=1, block=block, warps=block // 512)
-    if block == 16384:
-        return Tile(rows=1, block=block, warps=16, registers=64)
-    return Tile(rows=1, block=block, warps=32) if block == 32768 else None
+    if block > 32768:
+        return None
+    return Tile(rows=1, block=block, warps=block // 1024, registers=64)
 
 
 def backward_tile(width: int, rms: bool) -> Tile | None:
