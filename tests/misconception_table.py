@@ -85,7 +85,7 @@ def rate(some: Iterable[Met]) -> float:
 
 
 HEAD = (
-    f"{'assignment':12}{'exercise':28}{'names':>6}{'written':>9}{'rejected':>10}{'named':>7}"
+    f"{'assignment':16}{'exercise':28}{'names':>6}{'written':>9}{'rejected':>10}{'named':>7}"
     f"{'rate':>9}"
 )
 
@@ -94,7 +94,7 @@ def row(assignment: str, exercise: str, some: Sequence[Met]) -> str:
     names = len({(m.known.exercise, m.known.name) for m in some})
     rejected, right = sum(m.rejected for m in some), sum(m.named_right for m in some)
     return (
-        f"{assignment:12}{exercise:28}{names:6}{len(some):9}{rejected:10}{right:7}"
+        f"{assignment:16}{exercise:28}{names:6}{len(some):9}{rejected:10}{right:7}"
         f"{rate(some):7.1f} %"
     )
 
