@@ -98,3 +98,31 @@ def test_what_the_runner_refuses_ends_the_command_with_code_2(monkeypatch, capsy
     notebook = ROOT / "exercises" / "triton_kernels" / "triton_kernels.ipynb"
     assert cli.main(["check", str(notebook)]) == 2
     assert capsys.readouterr().err == "autograder: triton_kernels needs Triton\n"
+
+
+def run_python(code: str) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_suite_is_ready_without_what_torch_loads_late():
+    """A third of a second of imports stood before the first grade."""
+    code = (
+        "import sys\nfrom autograder import suite, worker\n"
+        "suite.load('layernorm').rehearse()\nprint([n in sys.modules for n in worker.LATE])\n"
+    )
+    assert run_python(code) == "[False]\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
+def test_after_gaps_are_closed_memory_is_taken_from_the_end_alone():
+    code = (
+        "import ctypes\nfrom autograder.sandbox import linux\n"
+        "libc = ctypes.CDLL(None)\nlibc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p\n"
+        "kept = [libc.malloc(size) for size in 400 * (40, 200, 1000)]\n"
+        "for block in kept[::2]:\n    libc.free(ctypes.c_void_p(block))\n"
+        "linux.close_gaps()\n"
+        "new = [libc.malloc(size) for size in 50 * (40, 200, 1000)]\n"
+        "print(hasattr(libc, 'mallinfo2'), min(new) > max(kept))\n"
+    )
+    assert run_python(code) in ("True True\n", "False False\n")
