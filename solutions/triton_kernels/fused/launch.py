@@ -111,8 +111,8 @@ def backward_tile(width: int, rms: bool) -> Tile | None:
     """The tile of the persistent backward kernel; None where a row is too long for it.
 
     A thread holds, for each of its columns, x, dy, weight and the sums of dweight and dbias. As
-    many programs run as fit: together they use all registers, and have 16384 elements of x under
-    way, of which about 20 KiB a multiprocessor hide the way to memory. At 16384 columns the two
+    many programs run as fit: together they use all registers, and have 8192 elements of x and of
+    dy on their way, 32 KiB in bfloat16, where 20 would do to hide how far memory is. At 16384 the
     sums alone fill half the registers: x and dy are read again, and nothing is loaded ahead.
     """
     block = _block(width)
