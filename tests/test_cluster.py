@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import pytest
@@ -412,3 +413,13 @@ def test_the_results_are_those_of_grading_here(scheduler, tmp_path):
     results = found[1][1]
     assert [results[name]["status"] for name in ("right", "junk")] == ["graded", "ungraded"]
     assert results["right"]["score"] > results["biased"]["score"] > 0
+
+
+def test_a_notebook_lies_in_the_folder_that_dask_cleans_up(monkeypatch, tmp_path):
+    """A Dask worker that is killed cannot remove what it wrote."""
+    worker = SimpleNamespace(local_directory=str(tmp_path))
+    monkeypatch.setattr(dask_worker, "get_worker", lambda: worker)
+    seen = []
+    runner = SimpleNamespace(put=lambda number, path, seed: seen.append(path), get=lambda: (0, {}))
+    assert dask_worker._grade(runner, b"{}", 1) == {}
+    assert seen[0].is_relative_to(tmp_path) and not list(tmp_path.iterdir())
