@@ -207,7 +207,11 @@ with warnings.catch_warnings(record=True) as seen:
     y, s = fused.add_layer_norm(x, r, w, b)
     z = fused.rms_norm(y, w) + s
     z.sum().backward()
-    fused.layer_norm(x.half()[:0], w)
+    h = x.detach().half().requires_grad_()
+    v = fused.layer_norm(h, w)
+    v.sum().backward()
+    assert v.dtype == h.grad.dtype == torch.float16 and w.grad.dtype == torch.float32
+    w.grad -= torch.nn.functional.layer_norm(h.detach().float(), (8,)).sum((0, 1))
 xd, rd, wd, bd = (t.detach().double().requires_grad_() for t in (x, r, w, b))
 sd = xd + rd
 yd = torch.nn.functional.layer_norm(sd, (8,), wd, bd)
