@@ -253,6 +253,38 @@ def test_an_addition_by_torch_before_the_kernel_costs_what_is_about_it():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("exercise", POINTS)
+@pytest.mark.parametrize("lanes", [1024, 4096])
+def test_a_block_of_a_fixed_size_is_met_by_a_row_that_is_longer(exercise, lanes):
+    results = outcome(exercise, ("triton.next_power_of_2(D)", str(lanes)))
+    assert lost(results) == {"test_any_width"}
+
+
+def test_a_sum_over_rows_by_torch_costs_the_test_of_the_kernel():
+    results = outcome(
+        "layer_norm_backward",
+        ("    tl.store(partial_bias_ptr + program * D + cols, grad_bias, mask=mask)\n", ""),
+        ("partial_bias.sum(dim=0)", "g_rows.float().sum(dim=0)"),
+    )
+    assert lost(results) == {"test_kernel_at_work"}
+    (said,) = [r.message for r in results if r.verdict != "pass"]
+    assert said.startswith("Only part of the three gradients is made in kernels")
+
+
+@pytest.mark.parametrize("exercise", ["layer_norm_forward", "add_layer_norm"])
+def test_a_variance_that_cancels_is_asked_about_its_mean(exercise):
+    row = "x" if exercise == "layer_norm_forward" else "s"
+    results = outcome(
+        exercise,
+        (
+            "tl.sum(centered * centered, axis=0) / D",
+            f"tl.sum({row} * {row}, axis=0) / D - mean * mean",
+        ),
+    )
+    said = {r.message for r in results if "is it subtracted before you square?" in r.message}
+    assert said or "one-pass-variance" in {r.named for r in results}
+
+
 def test_a_kernel_beside_work_done_by_torch_earns_no_test_of_traffic():
     def beside(x):
         launch(torch.ones(2))
@@ -264,6 +296,7 @@ def test_a_kernel_beside_work_done_by_torch_earns_no_test_of_traffic():
 
 # -- what a mistake is called ----------------------------------------------------------------------
 
+ROUNDED = "centered * rstd).to(y_ptr.dtype.element_ty).to(tl.float32)"
 CENTERED = "tl.where(mask, x - mean, 0.0)"
 NAMED = [
     ("row_sum", "mean-instead-of-sum", ("tl.sum(x, axis=0)", "tl.sum(x, axis=0) / D")),
@@ -298,6 +331,19 @@ NAMED = [
      ("    mean = tl.sum(s", "    s = s.to(s_ptr.dtype.element_ty).to(tl.float32)\n"
       "    mean = tl.sum(s")),
     ("add_layer_norm", "lanes-in-variance", ("tl.where(mask, s - mean, 0.0)", "s - mean")),
+    ("layer_norm_forward", "multiplied-out", ("y = centered * rstd", "y = x * rstd - mean * rstd")),
+    ("add_layer_norm", "multiplied-out", ("y = centered * rstd", "y = s * rstd - mean * rstd")),
+    ("layer_norm_backward", "multiplied-out", ("(x - mean) * rstd", "x * rstd - mean * rstd")),
+    ("layer_norm_forward", "rounded-before-weight", ("y = centered * rstd", f"y = ({ROUNDED}")),
+    ("add_layer_norm", "rounded-before-weight", ("y = centered * rstd", f"y = ({ROUNDED}")),
+    ("rms_norm_forward", "rounded-before-weight",
+     ("y = x * rstd", f"y = ({ROUNDED.replace('centered', 'x')}")),
+    ("layer_norm_backward", "statistics-recomputed",
+     ("mean = tl.load(mean_ptr + row)", "mean = tl.sum(x, axis=0) / D"),
+     ("rstd = tl.load(rstd_ptr + row)",
+      "var = tl.where(mask, x - mean, 0.0)\n"
+      "        rstd = tl.rsqrt(tl.sum(var * var, axis=0) / D + 1e-5)")),
+    ("add_layer_norm", "norm-of-x-alone", ("mean = tl.sum(s,", "mean = tl.sum(x,")),
 ]  # fmt: skip
 
 

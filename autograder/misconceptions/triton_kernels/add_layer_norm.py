@@ -50,6 +50,44 @@ def norm_of_x(x, residual, weight, bias, eps):
 
 
 @say(
+    "norm-of-x-alone",
+    "residual-add",
+    "You normalize x alone; the norm is that of the sum x + residual.",
+)
+def mean_of_x(x, residual, weight, bias, eps):
+    def statistics(total, eps):
+        mean = up(x).mean(-1, keepdim=True)
+        centered = total - mean
+        return centered, mean, torch.rsqrt(centered.square().mean(-1, keepdim=True) + eps)
+
+    return _norm(statistics)(x, residual, weight, bias, eps)
+
+
+@say(
+    "multiplied-out",
+    "two-pass-in-registers",
+    "You multiply out, s * rstd - mean * rstd: far from 0 two large rounded numbers are "
+    "subtracted. Subtract the mean from s first.",
+)
+def multiplied_out(x, residual, weight, bias, eps):
+    total = up(x) + up(residual)
+    _, mean, rstd = shared.right(total, eps)
+    y = shared.scaled(shared.multiplied_out(total, mean, rstd), weight, bias).to(x.dtype)
+    return y, total.to(x.dtype), mean.squeeze(-1), rstd.squeeze(-1)
+
+
+@say(
+    "rounded-before-weight",
+    "upcast",
+    "You round the normalized row to the half type of x before weight and bias; it stays float32, "
+    "and only the store of y rounds.",
+)
+def rounded_before_weight(x, residual, weight, bias, eps):
+    y, s, mean, rstd = right(x, residual, None, None, eps)
+    return shared.scaled(up(y), weight, bias).to(x.dtype), s, mean, rstd
+
+
+@say(
     "norm-before-the-addition",
     "residual-add",
     "You normalize x and add the residual to the result; here the addition comes first.",

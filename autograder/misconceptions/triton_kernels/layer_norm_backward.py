@@ -10,8 +10,10 @@ from autograder.misconceptions.triton_kernels.shared import (
     declarer,
     first_row_everywhere,
     in_the_layout_of,
+    multiplied_out,
     up,
 )
+from autograder.misconceptions.triton_kernels.shared import right as statistics
 
 say = declarer("layer_norm_backward")
 DERIVATION = "layernorm.html#backward-derivation"
@@ -136,6 +138,32 @@ say(
     "saved-statistics",
     "You divide by rstd; it is a reciprocal already, so multiply by it.",
 )(_backward(lambda g, h, r, w: _right_x(g, h, 1 / r, w), x_hat=lambda x, mean, r: (x - mean) / r))
+
+say(
+    "multiplied-out",
+    "saved-statistics",
+    "You multiply out, x * rstd - mean * rstd: far from 0 two large rounded numbers are "
+    "subtracted. Subtract the mean from x first.",
+)(_backward(x_hat=multiplied_out))
+
+RECOMPUTED = (
+    "You compute mean and rstd again, with an eps of your own; use those that the forward pass has "
+    "saved: they are arguments."
+)
+
+
+def _recomputed(rstd_of):
+    def layer_norm_backward(grad_out, x, weight, mean, rstd):
+        mean, rstd = rstd_of(x)
+        return right(grad_out, x, weight, mean.squeeze(-1), rstd.squeeze(-1))
+
+    return layer_norm_backward
+
+
+for _eps in (1e-5, 1e-6, 0.0):
+    say("statistics-recomputed", "saved-statistics", RECOMPUTED)(
+        _recomputed(lambda x, eps=_eps: statistics(up(x), eps)[1:])
+    )
 
 # -- grad_weight and grad_bias, row by row ------------------------------------------------------
 

@@ -124,8 +124,8 @@ def statistics_in_half(x, weight, bias, eps):
 @say(
     "statistics-rounded",
     "upcast",
-    "You round mean or rstd to the half type of x before you use them; keep them in float32 "
-    "registers.",
+    "You add up the row in the half type of x, or round mean or rstd to it; convert after the "
+    "load, and keep them in float32 registers.",
 )
 def statistics_rounded(x, weight, bias, eps):
     def rounded(h, eps):
@@ -184,6 +184,29 @@ def always_float32(x, weight, bias, eps):
     return y, mean, rstd
 
 
+@say(
+    "multiplied-out",
+    "two-pass-in-registers",
+    "You multiply out, x * rstd - mean * rstd: far from 0 two large rounded numbers are "
+    "subtracted. Subtract the mean from x first.",
+)
+def multiplied_out(x, weight, bias, eps):
+    _, mean, rstd = right(up(x), eps)
+    y = scaled(shared.multiplied_out(up(x), mean, rstd), weight, bias).to(x.dtype)
+    return y, mean.squeeze(-1), rstd.squeeze(-1)
+
+
+@say(
+    "rounded-before-weight",
+    "upcast",
+    "You round the normalized row to the half type of x before weight and bias; it stays float32, "
+    "and only the store of y rounds.",
+)
+def rounded_before_weight(x, weight, bias, eps):
+    y, mean, rstd = forward()(x, None, None, eps)
+    return scaled(up(y), weight, bias).to(x.dtype), mean, rstd
+
+
 # -- rows ---------------------------------------------------------------------------------------
 
 
@@ -208,17 +231,23 @@ def one_program(x, weight, bias, eps):
     return tuple(shared.only_first_row(t, axes) for t in forward()(x, weight, bias, eps))
 
 
-@say(
-    "block-too-small",
-    "ragged-rows",
-    "Your block is smaller than the row, and the numbers behind it are left out; take the next "
-    "power of two, `triton.next_power_of_2(D)`.",
-)
-def block_too_small(x, weight, bias, eps):
-    few = shared.cut(x)
-    w, b = (None if t is None else t[: few.shape[-1]] for t in (weight, bias))
-    y, mean, rstd = forward()(few, w, b, eps)
-    return shared.uncut(y, x.shape[-1]), mean, rstd
+def _in_a_block(lanes):
+    def layer_norm_forward(x, weight, bias, eps):
+        few = shared.cut(x, lanes)
+        w, b = (None if t is None else t[: few.shape[-1]] for t in (weight, bias))
+        y, mean, rstd = forward()(few, w, b, eps)
+        return shared.uncut(y, x.shape[-1]), mean, rstd
+
+    return layer_norm_forward
+
+
+for _lanes in (None, *shared.FIXED):
+    say(
+        "block-too-small",
+        "ragged-rows",
+        "Your block is smaller than the row, and the numbers behind it are left out; take the next "
+        "power of two, `triton.next_power_of_2(D)`.",
+    )(_in_a_block(_lanes))
 
 
 @say(

@@ -163,6 +163,17 @@ def always_float32(x, weight, eps):
     return right(x.float(), weight, eps)
 
 
+@say(
+    "rounded-before-weight",
+    "upcast",
+    "You round the normalized row to the half type of x before the weight; it stays float32, and "
+    "only the store of y rounds.",
+)
+def rounded_before_weight(x, weight, eps):
+    y, rstd = right(x, None, eps)
+    return scaled(up(y), weight, None).to(x.dtype), rstd
+
+
 # -- rows ---------------------------------------------------------------------------------------
 
 
@@ -186,16 +197,22 @@ def one_program(x, weight, eps):
     return tuple(shared.only_first_row(t, x.dim() - 1) for t in right(x, weight, eps))
 
 
-@say(
-    "block-too-small",
-    "ragged-rows",
-    "Your block is smaller than the row, and the numbers behind it are left out; take the next "
-    "power of two, `triton.next_power_of_2(D)`.",
-)
-def block_too_small(x, weight, eps):
-    few = shared.cut(x)
-    y, rstd = right(few, None if weight is None else weight[: few.shape[-1]], eps)
-    return shared.uncut(y, x.shape[-1]), rstd
+def _in_a_block(lanes):
+    def rms_norm_forward(x, weight, eps):
+        few = shared.cut(x, lanes)
+        y, rstd = right(few, None if weight is None else weight[: few.shape[-1]], eps)
+        return shared.uncut(y, x.shape[-1]), rstd
+
+    return rms_norm_forward
+
+
+for _lanes in (None, *shared.FIXED):
+    say(
+        "block-too-small",
+        "ragged-rows",
+        "Your block is smaller than the row, and the numbers behind it are left out; take the next "
+        "power of two, `triton.next_power_of_2(D)`.",
+    )(_in_a_block(_lanes))
 
 
 @say(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from autograder.misconceptions.triton_kernels.shared import (
+    FIXED,
     cut,
     declarer,
     first_row_everywhere,
@@ -64,14 +65,13 @@ def last_left_out(x):
     return x[..., :-1].float().sum(-1)
 
 
-@say(
-    "block-too-small",
-    "ragged-rows",
-    "Your block is smaller than the row, and the numbers behind it are left out; take the next "
-    "power of two, `triton.next_power_of_2(D)`.",
-)
-def block_too_small(x):
-    return cut(x).float().sum(-1)
+for _lanes in (None, *FIXED):
+    say(
+        "block-too-small",
+        "ragged-rows",
+        "Your block is smaller than the row, and the numbers behind it are left out; take the next "
+        "power of two, `triton.next_power_of_2(D)`.",
+    )(lambda x, lanes=_lanes: cut(x, lanes).float().sum(-1))
 
 
 @say(

@@ -140,10 +140,13 @@ def first_row_everywhere(x: Tensor) -> Tensor:
     return rows[:1].expand(len(rows), -1).reshape(x.shape)
 
 
-def cut(x: Tensor) -> Tensor:
-    """The columns that a block holds which is too small: the last power of two up to D."""
+FIXED = (1024, 2048, 4096)  # blocks of one size for every width
+
+
+def cut(x: Tensor, lanes: int | None = None) -> Tensor:
+    """The columns that a block holds which is too small: `lanes`, or the power of two up to D."""
     d = x.shape[-1]
-    return x[..., : block(d) if block(d) == d else block(d) // 2]
+    return x[..., : lanes or (block(d) if block(d) == d else block(d) // 2)]
 
 
 def uncut(y: Tensor, d: int) -> Tensor:
@@ -166,6 +169,11 @@ def in_the_layout_of(x: Tensor, y: Tensor) -> Tensor:
     out = torch.empty_like(x)
     out.as_strided((x.numel(),), (1,)).copy_(y.reshape(-1))
     return out
+
+
+def multiplied_out(x: Tensor, mean: Tensor, rstd: Tensor) -> Tensor:
+    """x * rstd - mean * rstd: two large numbers, each rounded, and their difference."""
+    return x * rstd - mean * rstd
 
 
 def up(x: Tensor) -> Tensor:

@@ -43,6 +43,16 @@ def normal(rng: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(shape, generator=rng, dtype=torch.float64)
 
 
+def level(rng: torch.Generator) -> Tensor:
+    """float32 rows far from 0 whose mean and deviations float32 holds exactly, (3, WIDTH).
+
+    However the sum is taken, the mean has no error: what is left are those of the rest.
+    """
+    mean = torch.randint(8000, 16000, (3, 1), generator=rng)
+    step = torch.randint(1, 33, (3, WIDTH // 2), generator=rng) / 8
+    return torch.stack([mean + step, mean - step], -1).flatten(-2)
+
+
 def affine(
     rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
@@ -179,6 +189,16 @@ def close(got: Any, want: Tensor, part: float, what: str) -> None:
         expect(got, want, rtol=0, atol=1e9, what=what)
         got, want = got.float(), want.float()
     expect(got, want, **share(want, part), what=what)
+
+
+def rounded_once(got: Any, want: Tensor, dtype: torch.dtype, what: str) -> None:
+    """`got`, of the half type `dtype`, is the float64 tensor `want` after a single rounding."""
+    close(got, want.to(dtype), LOOSE, what)
+    # One rounding is half a step; around it there are float32's own errors.
+    want = want.float()
+    atol = STRICT * float(want.abs().max())
+    once = f"{what} (is it rounded only once, by the store?)"
+    expect(got.float(), want, rtol=1.02 * torch.finfo(dtype).eps / 2, atol=atol, what=once)
 
 
 # -- kernels at work ----------------------------------------------------------------------------

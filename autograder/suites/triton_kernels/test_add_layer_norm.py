@@ -22,11 +22,14 @@ from autograder.suites.triton_kernels.inputs import (
     affine,
     close,
     launched,
+    layer_norm,
+    level,
     moved,
     normal,
     off_axis,
     parts,
     rewritten,
+    rounded_once,
     rows,
     strided,
 )
@@ -90,7 +93,7 @@ def test_statistics_see_the_sum_before_rounding(student, rng):
         residual = torch.full((3, WIDTH), large, dtype=dtype)
         want = add_norm(x, residual, None, None, EPS)
         got = _four(student.add_layer_norm(x, residual, None, None, EPS))
-        where = f" for {str(dtype)[6:]} and a large residual"
+        where = f" for {str(dtype)[6:]} and a large residual, whose mean is subtracted in float32,"
         close(got[0], want[0], 3e-2, "y" + where)
         expect(got[3], want[3], rtol=2e-2, atol=0, what="rstd" + where)
         # The step is 2: a mean of rounded sums is off by 0.1 and more.
@@ -100,7 +103,7 @@ def test_statistics_see_the_sum_before_rounding(student, rng):
 @pytest.mark.points(0.5)
 def test_any_width(student, rng):
     """Rows of any length: the lanes of the block beyond the row do not count"""
-    for d in (1000, 769, 1025, 5):
+    for d in (1000, 769, 1025, 5, 9000):
         x, residual, (weight, bias) = rows(rng, 2, d), rows(rng, 2, d), affine(rng, d)
         want = add_norm(x, residual, weight, bias, EPS)
         got = student.add_layer_norm(x, residual, weight, bias, EPS)
@@ -161,7 +164,8 @@ def test_eps_and_large_mean(student, rng):
     x, residual = normal(rng, 2, 1000).float(), torch.full((2, 1000), 1e4)
     want = add_norm(x, residual, None, None, 1e-5)
     got = student.add_layer_norm(x, residual, None, None, 1e-5)
-    close(_four(got)[0], want[0], 1.5e-2, "y for a large mean")
+    what = "y for a large mean (is it subtracted before you square?)"
+    close(_four(got)[0], want[0], 1.5e-2, what)
 
 
 @pytest.mark.points(0.25)
@@ -178,12 +182,23 @@ def test_inputs_and_far_rows(student, rng):
 
 @pytest.mark.points(0.25)
 def test_formula_to_the_last_digits(student, rng):
-    """Agrees with the formula to float32 precision"""
+    """Agrees with the formula to float32 precision, far from 0 too, and rounds y once"""
     for d, eps in ((7, 0.02), (768, 0.3)):
         x, residual = normal(rng, 3, d).float(), normal(rng, 3, d).float()
         weight, bias = affine(rng, d)
         want = add_norm(x, residual, weight, bias, eps)
         _expect(student.add_layer_norm(x, residual, weight, bias, eps), want, STRICT)
+    x = level(rng)
+    residual = x[:, :1].round().expand(3, WIDTH)
+    want = add_norm(x, residual, None, None, EPS)
+    got = student.add_layer_norm(x, residual, None, None, EPS)
+    close(_four(got)[0], want[0], STRICT, "y for a large mean")
+    for dtype in DTYPES[1:]:
+        x, (weight, bias) = rows(rng, 3, WIDTH, dtype=dtype), affine(rng, WIDTH)
+        residual = torch.zeros_like(x)  # so that s is not rounded: another test is about that
+        exact = layer_norm(x, weight, bias, EPS)[0]
+        got = student.add_layer_norm(x, residual, weight, bias, EPS)
+        rounded_once(_four(got)[0], exact, dtype, f"y for a {str(dtype)[6:]} x")
 
 
 @pytest.mark.points(0.25)

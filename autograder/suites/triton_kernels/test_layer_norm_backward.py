@@ -22,11 +22,13 @@ from autograder.suites.triton_kernels.inputs import (
     backward,
     close,
     launched,
+    level,
     moved,
     normal,
     off_axis,
     parts,
     rewritten,
+    rounded_once,
     rows,
     saved,
     slopes,
@@ -100,7 +102,7 @@ def test_grad_x_with_weight(student, rng):
 @pytest.mark.points(0.75)
 def test_any_width(student, rng):
     """Rows of any length: the lanes of the block beyond the row do not count"""
-    for d in (1000, 769, 1025, 5):
+    for d in (1000, 769, 1025, 5, 9000):
         # A mean far from 0: a lane beyond the row that holds x_hat = -mean * rstd shows.
         arguments, want = _case(rng, rows(rng, 2, d))
         got = student.layer_norm_backward(*arguments)
@@ -204,10 +206,18 @@ def test_large_mean(student, rng):
 
 @pytest.mark.points(0.25)
 def test_formula_to_the_last_digits(student, rng):
-    """Agrees with the formula to float32 precision"""
+    """Agrees with the formula to float32 precision, far from 0 too, and rounds grad_x once"""
     for d in (7, 768):
         arguments, want = _case(rng, normal(rng, 3, d).float())
         _expect(student.layer_norm_backward(*arguments), want, STRICT)
+    arguments, want = _case(rng, level(rng))
+    _expect(student.layer_norm_backward(*arguments), want, STRICT, " for a large mean")
+    for dtype in DTYPES[1:]:
+        x = rows(rng, 3, WIDTH, dtype=dtype)
+        arguments = (upstream(rng, x, dtype), x, slopes(rng, WIDTH), *saved(x, EPS))
+        exact = backward(arguments[0], x.double(), *arguments[2:])[0]
+        got = student.layer_norm_backward(*arguments)
+        rounded_once(_three(got)[0], exact, dtype, f"grad_x for a {str(dtype)[6:]} x")
 
 
 @pytest.mark.points(0.25)
@@ -237,6 +247,14 @@ def test_kernel_at_work(student, rng):
     (x, few), (_, more) = _at_work(student, rng, 7), _at_work(student, rng, 11)
     if few is None:
         return
+    # A single row and two sums of it, which somebody has to write.
+    arguments, want = _case(rng, rows(rng, 1, 100))
+    _expect(student.layer_norm_backward(*arguments), want)
+    written = sum(sum(launch["writes"].values()) for launch in launched(student) or [])
+    assert written >= 3 * 100 * 4, (
+        "Only part of the three gradients is made in kernels: grad_weight and grad_bias come from "
+        "partial buffers that a kernel writes, and no other sum is taken by torch."
+    )
     assert moved(few, "reads", x) > 1.99, (
         "No kernel reads x and grad_out themselves, but something made from them."
     )

@@ -22,11 +22,14 @@ from autograder.suites.triton_kernels.inputs import (
     close,
     forward,
     launched,
+    layer_norm,
+    level,
     moved,
     normal,
     off_axis,
     parts,
     rewritten,
+    rounded_once,
     rows,
     share,
     strided,
@@ -73,7 +76,7 @@ def test_saved_statistics(student, rng):
 @pytest.mark.points(1)
 def test_any_width(student, rng):
     """Rows of any length: the lanes of the block beyond the row do not count"""
-    for d in (1000, 769, 1025, 5):
+    for d in (1000, 769, 1025, 5, 9000):
         x, (weight, bias) = rows(rng, 2, d), affine(rng, d)
         want = forward(x, weight, bias, EPS)
         got = student.layer_norm_forward(x, weight, bias, EPS)
@@ -138,7 +141,8 @@ def test_large_mean(student, rng):
     for x in (100 + 0.01 * normal(rng, 2, 1000), 1e4 + normal(rng, 2, 1000)):
         x = x.float()
         want = forward(x, weight, bias, 1e-5)
-        _expect_y(student.layer_norm_forward(x, weight, bias, 1e-5), want, 1.5e-2)
+        got = student.layer_norm_forward(x, weight, bias, 1e-5)
+        _expect_y(got, want, 1.5e-2, " for a large mean (is it subtracted before you square?)")
 
 
 @pytest.mark.points(0.5)
@@ -180,12 +184,20 @@ def test_rows_far_apart(student, rng):
 
 @pytest.mark.points(0.25)
 def test_formula_to_the_last_digits(student, rng):
-    """Agrees with the formula to float32 precision"""
+    """Agrees with the formula to float32 precision, far from 0 too, and rounds y once"""
     for d, eps in ((7, 0.02), (768, 0.3)):
         x, (weight, bias) = normal(rng, 3, d).float(), affine(rng, d)
         x[2] *= 3e-3  # a row that eps rules
         want = forward(x, weight, bias, eps)
         _expect_all(student.layer_norm_forward(x, weight, bias, eps), want, STRICT)
+    x = level(rng)
+    want = forward(x, None, None, EPS)
+    _expect_y(student.layer_norm_forward(x, None, None, EPS), want, STRICT, " for a large mean")
+    for dtype in DTYPES[1:]:
+        x, (weight, bias) = rows(rng, 3, WIDTH, dtype=dtype), affine(rng, WIDTH)
+        exact = layer_norm(x, weight, bias, EPS)[0]
+        got = student.layer_norm_forward(x, weight, bias, EPS)
+        rounded_once(_three(got)[0], exact, dtype, f"y for a {str(dtype)[6:]} x")
 
 
 @pytest.mark.points(0.25)

@@ -27,6 +27,7 @@ from autograder.suites.triton_kernels.inputs import (
     parts,
     rewritten,
     rms_norm,
+    rounded_once,
     rows,
     share,
     strided,
@@ -65,7 +66,7 @@ def test_saved_rstd(student, rng):
 @pytest.mark.points(0.5)
 def test_any_width(student, rng):
     """Rows of any length: the mean is over the row, not over the lanes of the block"""
-    for d in (1000, 769, 1025, 5, 1):
+    for d in (1000, 769, 1025, 5, 1, 9000):
         x, (weight, _) = rows(rng, 2, d), affine(rng, d)
         want = rms_norm(x, weight, EPS)
         got = student.rms_norm_forward(x, weight, EPS)
@@ -130,12 +131,17 @@ def test_any_layout(student, rng):
 
 @pytest.mark.points(0.25)
 def test_formula_to_the_last_digits(student, rng):
-    """Agrees with the formula to float32 precision"""
+    """Agrees with the formula to float32 precision, and rounds y once"""
     for d, eps in ((7, 0.02), (768, 0.3)):
         x, (weight, _) = normal(rng, 3, d).float(), affine(rng, d)
         x[2] *= 3e-3  # a row that eps rules
         want = rms_norm(x, weight, eps)
         _expect(student.rms_norm_forward(x, weight, eps), want, STRICT)
+    for dtype in DTYPES[1:]:
+        x, weight = rows(rng, 3, WIDTH, dtype=dtype), affine(rng, WIDTH)[0]
+        exact = rms_norm(x.double(), weight, EPS)[0]
+        got = student.rms_norm_forward(x, weight, EPS)
+        rounded_once(_two(got)[0], exact, dtype, f"y for a {str(dtype)[6:]} x")
 
 
 @pytest.mark.points(0.25)
