@@ -27,10 +27,11 @@ from typing import Any
 import torch
 
 try:  # beside protocol.py in the sandbox, inside the package on the trusted side
-    import far_rows
     import protocol
+    from kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
 except ImportError:
-    from . import far_rows, protocol
+    from . import protocol
+    from .kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
 
 # Operators that do the work of an exercise; a worker notes their use for a person to review.
 WATCHED = (
@@ -62,19 +63,13 @@ CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
 _RUNNING = frozenset({"call", "new", "invoke", "forward", "backward"})  # the learner's code runs
 
 
-def kernel_sanitizer() -> types.ModuleType | None:
-    """The kernel sanitizer, where it is on: it is installed where triton is preloaded."""
-    module = sys.modules.get(f"{__package__}.sanitizer")
-    return module if module is not None and module.installed() else None
-
-
 # What torch.autograd.grad calls, once it has loaded a third of a second of symbolic shapes.
 _run_backward = torch.autograd.Variable._execution_engine.run_backward
 # Modules that torch loads in the midst of a call: the server does, while the first worker runs.
 LATE = ("torch.fx.experimental.symbolic_shapes",)
 
 
-class Executor:
+class Executor(KernelOperations):
     """Performs the operations that a test asks for, on the names in `namespace`."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -135,27 +130,6 @@ class Executor:
 
     def do_inputs(self) -> list[torch.Tensor]:
         return list(self.arguments)
-
-    def do_launches(self) -> list[dict[str, Any]] | None:
-        """The kernels that the last call launched; None where nobody watched."""
-        sanitizer = kernel_sanitizer()
-        return [dict(launch) for launch in sanitizer.launches] if sanitizer else None
-
-    def do_signatures(self) -> list[dict[str, Any]]:
-        """What it takes to compile the kernels that were launched so far, for a GPU."""
-        sanitizer = kernel_sanitizer()
-        return list(sanitizer.signatures.values()) if sanitizer else []
-
-    def do_compile(self, name: str, signature: dict[str, Any]) -> dict[str, Any]:
-        compiler = importlib.import_module(f"{__package__}.kernel_compile")
-        return compiler.to_ptx(self._named(name), CELL.partition("{}")[0], **signature)
-
-    def do_assemble(self, ptx: torch.Tensor) -> dict[str, int] | None:
-        compiler = importlib.import_module(f"{__package__}.kernel_compile")
-        return compiler.assemble(bytes(ptx.numpy()))
-
-    def do_far_apart(self, handle: int, x: torch.Tensor) -> None:
-        self.objects[handle] = far_rows.far_apart(x)
 
     def do_forward(self, target: str | int, args: list, kwargs: dict[str, Any]) -> Any:
         """Call `target` with every floating-point tensor argument requiring gradients."""
@@ -342,14 +316,8 @@ def warm_up() -> None:
     Includes asking for the processor's features, from files that a worker cannot read.
     """
     watch_operators()
-    if "triton" in sys.modules:
-        interprets = os.environ.get("TRITON_INTERPRET") == "1"
-        name, action = ("sanitizer", "install") if interprets else ("kernel_compile", "warm_up")
-        getattr(importlib.import_module(f"{__package__}.{name}"), action)()
-        if not interprets:
-            return  # its workers compile, and are asked for nothing else
-        with contextlib.suppress(OSError, ValueError):
-            far_rows.reserve()
+    if "triton" in sys.modules and not prepare_kernels():
+        return  # its workers compile, and are asked for nothing else
     if "numpy" in sys.modules:
         importlib.import_module("numpy.random")  # numpy itself waits until it is asked for
     tape = _Tape()

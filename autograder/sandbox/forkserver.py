@@ -27,7 +27,8 @@ _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
 _WORKER = (
     "worker", "protocol", "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
-    "kernel_numbers", "kernel_self_test", "kernel_compile", "far_rows",
+    "kernel_numbers", "kernel_self_test", "kernel_compile",
+    "kernel_operations", "far_rows",
 )  # fmt: skip
 WORKER_FILES = tuple(_HERE.parent / f"{name}.py" for name in _WORKER)
 _SUPERVISOR = (
