@@ -49,7 +49,7 @@ def test_a_right_function_passes_and_a_wrong_one_is_told_by_test_and_reason(monk
 
     assert on_gpu.failures("triton_kernels", {"row_sum": right}, "cpu") == []
     found = on_gpu.failures("triton_kernels", {"row_sum": wrong}, "cpu")
-    assert found[0].startswith("row_sum/test_one_sum_for_each_row: The sums has the right shape")
+    assert found[0].startswith("row_sum/test_one_sum_for_each_row: The result has the right shape")
 
 
 def test_a_tensor_keeps_its_strides_on_the_way():
