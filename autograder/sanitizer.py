@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -136,6 +137,15 @@ def uninstall() -> None:
 _ABSENT = object()
 
 
+def _steps(traceback: types.TracebackType | None) -> list[types.TracebackType]:
+    """The frames of a traceback, from the outermost on."""
+    steps = []
+    while traceback is not None:
+        steps.append(traceback)
+        traceback = traceback.tb_next
+    return steps
+
+
 class _Hooks:
     """What is put in place of the interpreter's own. Signatures differ between versions: *rest."""
 
@@ -198,9 +208,16 @@ class _Hooks:
                 with np.errstate(all="ignore"):  # a GPU warns of no division by zero
                     return original(executor, *args, **kwargs)
             except interpreter_error as error:
+                trail: list[types.TracebackType] = []
                 while isinstance(error, interpreter_error) and error.__cause__ is not None:
+                    trail += _steps(error.__traceback__)
                     error = error.__cause__
-                raise error from None
+                # A helper such as tl.sum is run by the interpreter, too, which wraps once more: the
+                # kernel's own line is known to the outer error only.
+                last = error.__traceback__
+                for step in reversed(trail):
+                    last = types.TracebackType(last, step.tb_frame, step.tb_lasti, step.tb_lineno)
+                raise error.with_traceback(last) from None
             finally:
                 _launch = outer
 

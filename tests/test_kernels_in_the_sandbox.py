@@ -88,6 +88,31 @@ def test_a_race_is_a_sentence(server):
     assert races.EXPECTED  # the others are in test_sanitizer.py
 
 
+HALF_SUM = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def add_up(x, out, B: tl.constexpr):
+    block = tl.load(x + tl.arange(0, B))
+    tl.store(out, tl.sum(block, axis=0))
+
+def half_sum(x):
+    out = torch.empty(1)
+    add_up[(1,)](x, out, B=8)
+    return out
+"""
+
+
+def test_a_fault_in_a_helper_of_triton_is_told_at_the_kernels_line(server):
+    student, _ = submission(server, HALF_SUM)
+    with pytest.raises(LearnerError) as raised:
+        student.half_sum(torch.ones(8, dtype=torch.bfloat16))
+    assert (
+        HALF_SUM.splitlines()[raised.value.line - 1].strip()
+        == "tl.store(out, tl.sum(block, axis=0))"
+    )
+
+
 COPY = """
 import torch, triton, triton.language as tl
 
