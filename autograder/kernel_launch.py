@@ -25,7 +25,8 @@ _MOST_REGIONS = 120
 launches: list[dict[str, Any]] = []  # since the last `forget`
 faults: list[KernelFault] = []
 signatures: dict[str, dict[str, Any]] = {}  # by kernel, of the launch that suits a GPU best
-_ranks: dict[str, tuple[int, int]] = {}
+_ranks: dict[str, tuple[int, bool, int]] = {}
+_EVERYDAY = 4096  # lanes
 
 
 def forget(everything: bool = False) -> None:
@@ -257,10 +258,12 @@ def note_signature(kernel: str, found: dict[str, Any], size: int) -> None:
     """Keep `found` if this launch shows better than those before what a GPU could do.
 
     That is one whose constants are multiples of 16, as far as they are sizes, and whose tensors
-    are large: small blocks leave nothing to load at once.
+    are large: small blocks leave nothing to load at once. But none above the widths of everyday
+    models, which need more warps than a learner has been asked to think of.
     """
     sizes = [v for v in found["constants"].values() if type(v) is int and v > 16]
-    rank = (-sum(v % 16 > 0 for v in sizes), size)
+    everyday = max(sizes, default=0) <= _EVERYDAY
+    rank = (-sum(v % 16 > 0 for v in sizes), everyday, size)
     plain = all(v is None or type(v) in (bool, int, float) for v in found["constants"].values())
     better = rank > _ranks[kernel] if kernel in _ranks else len(_ranks) < LAUNCHES
     if plain and better and None not in found["types"].values():
