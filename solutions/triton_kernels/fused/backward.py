@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from solutions.triton_kernels.fused.forward import elements
-from solutions.triton_kernels.fused.launch import Launch, Tensor, Tile, fixed_strides, sum_tile
+from solutions.triton_kernels.fused.launch import Launch, Tensor, Tile, layout, sum_tile
 
 
 @triton.jit
@@ -133,21 +133,13 @@ def plan(
     """
     rows, width = x.shape
     other = x if ds is None else ds
-    fixed = fixed_strides(dy, other, x)
     return Launch(
         kernel=norm_backward_kernel,
         grid=(programs,),
         arguments={
             "dy": dy, "ds": ds, "x": x, "weight": weight, "mean": mean, "rstd": rstd,
             "dx": dx, "dweight_parts": dweight_parts, "dbias_parts": dbias_parts,
-            "M": rows, "D": width,
-            "dy_row": dy.stride(0), "dy_column": dy.stride(1),
-            "ds_row": other.stride(0), "ds_column": other.stride(1),
-            "x_row": x.stride(0), "x_column": x.stride(1),
-            "WIDTH": width if fixed else None,
-            "DY_ROW": dy.stride(0) if fixed else None,
-            "DS_ROW": other.stride(0) if fixed else None,
-            "X_ROW": x.stride(0) if fixed else None,
+            "M": rows, "D": width, **layout(width, dy=dy, ds=other, x=x),
             "RMS": rms, "ROWS": tile.rows, "BLOCK": tile.block, "LONG": tile.block > 8192,
             "STAGES": tile.stages,
         },

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from solutions.triton_kernels.fused.launch import Launch, Tensor, fixed_strides, forward_tile
+from solutions.triton_kernels.fused.launch import Launch, Tensor, forward_tile, layout
 
 
 @triton.jit
@@ -93,19 +93,13 @@ def plan(
     rows, width = x.shape
     tile = forward_tile(width)
     other = x if residual is None else residual
-    fixed = fixed_strides(x, other)
     return Launch(
         kernel=norm_forward_kernel,
         grid=(triton.cdiv(rows, tile.rows),),
         arguments={
             "x": x, "residual": residual, "weight": weight, "bias": bias,
             "y": y, "s": s, "mean": mean, "rstd": rstd,
-            "M": rows, "D": width, "eps": eps,
-            "x_row": x.stride(0), "x_column": x.stride(1),
-            "residual_row": other.stride(0), "residual_column": other.stride(1),
-            "WIDTH": width if fixed else None,
-            "X_ROW": x.stride(0) if fixed else None,
-            "RESIDUAL_ROW": other.stride(0) if fixed else None,
+            "M": rows, "D": width, "eps": eps, **layout(width, x=x, residual=other),
             "RMS": rms, "ROWS": tile.rows, "BLOCK": tile.block, "LONG": tile.rows == 1,
         },
         tile=tile,

@@ -69,6 +69,21 @@ def fixed_strides(*tensors: Tensor) -> bool:
     )
 
 
+def layout(width: int, **tensors: Tensor) -> dict[str, int | None]:
+    """The arguments by which a kernel finds elements of `tensors`, all (M, D), and D as a constant.
+
+    For `x`: the strides x_row and x_column, and X_ROW, the row's as a constant. Constants are None
+    where `fixed_strides` says that they are not worth it.
+    """
+    fixed = fixed_strides(*tensors.values())
+    found: dict[str, int | None] = {"WIDTH": width if fixed else None}
+    for name, tensor in tensors.items():
+        row, column = tensor.stride()
+        found |= {f"{name}_row": row, f"{name}_column": column}
+        found[f"{name.upper()}_ROW"] = row if fixed else None
+    return found
+
+
 def multiprocessors(device: torch.device) -> int | None:
     """How many the GPU has; None for the interpreter. A plan without data is for an H100 or H200."""
     if device.type == "cpu":

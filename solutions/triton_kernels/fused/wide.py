@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from solutions.triton_kernels.fused.forward import elements
-from solutions.triton_kernels.fused.launch import Launch, Tensor, Tile, fixed_strides
+from solutions.triton_kernels.fused.launch import Launch, Tensor, Tile, layout
 
 # Elements of a row at a time, and the warps that hold them.
 PIECE = Tile(rows=1, block=8192, warps=16)
@@ -78,6 +78,18 @@ def wide_forward_kernel(
 
 
 @triton.jit
+def _centred(x_at, dy_at, weight, column, mask, centre, RMS: tl.constexpr):
+    """x minus its mean, and dy times weight, of a piece of a row, float32."""
+    xhat = tl.load(x_at, mask=mask, other=0.0).to(tl.float32)
+    if not RMS:
+        xhat = xhat - centre
+    g = tl.load(dy_at, mask=mask, other=0.0).to(tl.float32)
+    if weight is not None:
+        g = g * tl.load(weight + column, mask=mask, other=0.0).to(tl.float32)
+    return xhat, g
+
+
+@triton.jit
 def wide_backward_kernel(
     dy, ds, x, weight, mean, rstd, dx,
     D, dy_row, dy_column, ds_row, ds_column, x_row, x_column,
@@ -96,14 +108,9 @@ def wide_backward_kernel(
     for start in range(0, width, BLOCK):
         column = start + tl.arange(0, BLOCK)
         mask = column < width
-        xhat = tl.load(elements(x, row, column, x_row, x_column, X_ROW), mask=mask, other=0.0)
-        xhat = xhat.to(tl.float32)
-        if not RMS:
-            xhat = xhat - centre
-        g = tl.load(elements(dy, row, column, dy_row, dy_column, DY_ROW), mask=mask, other=0.0)
-        g = g.to(tl.float32)
-        if weight is not None:
-            g = g * tl.load(weight + column, mask=mask, other=0.0).to(tl.float32)
+        x_at = elements(x, row, column, x_row, x_column, X_ROW)
+        dy_at = elements(dy, row, column, dy_row, dy_column, DY_ROW)
+        xhat, g = _centred(x_at, dy_at, weight, column, mask, centre, RMS)
         along += tl.sum(g * xhat, axis=0)
         level += tl.sum(g, axis=0)
     along = along * scale / width
@@ -112,14 +119,9 @@ def wide_backward_kernel(
     for start in range(0, width, BLOCK):
         column = start + tl.arange(0, BLOCK)
         mask = column < width
-        xhat = tl.load(elements(x, row, column, x_row, x_column, X_ROW), mask=mask, other=0.0)
-        xhat = xhat.to(tl.float32)
-        if not RMS:
-            xhat = xhat - centre
-        g = tl.load(elements(dy, row, column, dy_row, dy_column, DY_ROW), mask=mask, other=0.0)
-        g = g.to(tl.float32)
-        if weight is not None:
-            g = g * tl.load(weight + column, mask=mask, other=0.0).to(tl.float32)
+        x_at = elements(x, row, column, x_row, x_column, X_ROW)
+        dy_at = elements(dy, row, column, dy_row, dy_column, DY_ROW)
+        xhat, g = _centred(x_at, dy_at, weight, column, mask, centre, RMS)
         out = g - xhat * scale * along
         if not RMS:
             out = out - level
@@ -172,18 +174,13 @@ def plan_forward(
     """As `forward.plan`, for rows of any length."""
     rows, width = x.shape
     other = x if residual is None else residual
-    fixed = fixed_strides(x, other)
     return Launch(
         kernel=wide_forward_kernel,
         grid=(rows,),
         arguments={
             "x": x, "residual": residual, "weight": weight, "bias": bias,
             "y": y, "s": s, "mean": mean, "rstd": rstd, "D": width, "eps": eps,
-            "x_row": x.stride(0), "x_column": x.stride(1),
-            "residual_row": other.stride(0), "residual_column": other.stride(1),
-            "WIDTH": width if fixed else None,
-            "X_ROW": x.stride(0) if fixed else None,
-            "RESIDUAL_ROW": other.stride(0) if fixed else None,
+            **layout(width, x=x, residual=other),
             "RMS": rms, "BLOCK": PIECE.block,
         },
         tile=PIECE,
@@ -197,21 +194,12 @@ def plan_backward(
     """Fills dx (M, D), for rows of any length."""
     rows, width = x.shape
     other = x if ds is None else ds
-    fixed = fixed_strides(dy, other, x)
     return Launch(
         kernel=wide_backward_kernel,
         grid=(rows,),
         arguments={
             "dy": dy, "ds": ds, "x": x, "weight": weight, "mean": mean, "rstd": rstd, "dx": dx,
-            "D": width,
-            "dy_row": dy.stride(0), "dy_column": dy.stride(1),
-            "ds_row": other.stride(0), "ds_column": other.stride(1),
-            "x_row": x.stride(0), "x_column": x.stride(1),
-            "WIDTH": width if fixed else None,
-            "DY_ROW": dy.stride(0) if fixed else None,
-            "DS_ROW": other.stride(0) if fixed else None,
-            "X_ROW": x.stride(0) if fixed else None,
-            "RMS": rms, "BLOCK": PIECE.block,
+            "D": width, **layout(width, dy=dy, ds=other, x=x), "RMS": rms, "BLOCK": PIECE.block,
         },
         tile=PIECE,
     )  # fmt: skip
@@ -223,19 +211,13 @@ def plan_parts(
 ) -> Launch:  # fmt: skip
     """Fills the parts (programs, D) of dweight and dbias, for rows of any length."""
     rows, width = x.shape
-    fixed = fixed_strides(dy, x)
     return Launch(
         kernel=wide_parts_kernel,
         grid=(programs, triton.cdiv(width, COLUMNS.block)),
         arguments={
             "dy": dy, "x": x, "mean": mean, "rstd": rstd,
             "dweight_parts": dweight_parts, "dbias_parts": dbias_parts,
-            "M": rows, "D": width,
-            "dy_row": dy.stride(0), "dy_column": dy.stride(1),
-            "x_row": x.stride(0), "x_column": x.stride(1),
-            "WIDTH": width if fixed else None,
-            "DY_ROW": dy.stride(0) if fixed else None,
-            "X_ROW": x.stride(0) if fixed else None,
+            "M": rows, "D": width, **layout(width, dy=dy, x=x),
             "RMS": rms, "ROWS": COLUMNS.rows, "BLOCK": COLUMNS.block,
         },
         tile=COLUMNS,
