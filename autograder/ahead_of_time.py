@@ -9,8 +9,8 @@ decide how fast a kernel can be that memory limits: whether registers spill into
 many bits each load moves.
 
 A process that was told to interpret kernels (TRITON_INTERPRET=1) cannot compile any. So `compiled`
-starts a second one; `compile_here` is for a process that was not. This file needs the standard
-library and Triton only, and nothing else of the grader, so it can be used inside the sandbox.
+starts a second one; `compile_here` is for a process that was not. For learners' kernels, inside the
+sandbox, there is `kernel_compile`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from . import kernel_compile
 
 TARGETS = ("sm_80", "sm_90", "sm_100")
 TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
@@ -125,7 +127,7 @@ def compiled_all(requests: Sequence[Request]) -> list[Compiled | CompileError]:
     environment["PYTHONPATH"] = os.pathsep.join(p or os.getcwd() for p in sys.path)
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
-            [sys.executable, str(Path(__file__).resolve()), "--serve"],
+            [sys.executable, "-m", "autograder.ahead_of_time", "--serve"],
             input=json.dumps([asdict(request) for request in requests]),
             env=environment | {"TRITON_CACHE_DIR": cache},
             capture_output=True,
@@ -148,35 +150,19 @@ def compile_here(kernel: Any, request: Request) -> Compiled:
         RuntimeError: this process interprets kernels.
     """
     import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     if not isinstance(kernel, triton.JITFunction):
         raise RuntimeError("TRITON_INTERPRET=1 is set: kernels cannot be compiled in this process")
-    names = list(kernel.arg_names)
-    types = {name: request.signature[name].partition(":") for name in names}
-    source = ASTSource(
-        fn=kernel,
-        signature={name: base for name, (base, _, _) in types.items()},
-        constexprs={
-            (names.index(name),): value
-            for name, value in request.constexprs.items()
-            if types[name][0] == "constexpr"
-        },
-        attrs={
-            (names.index(name),): [["tt.divisibility", 16]]
-            for name, (_, _, multiple) in types.items()
-            if multiple == "16"
-        },
-    )
+    types = request.signature
+    constants = {k: v for k, v in request.constexprs.items() if types[k] == "constexpr"}
     options = {
         name: value
         for name in ("num_warps", "num_stages", "maxnreg")
         if (value := getattr(request, name)) is not None
     }
-    target = GPUTarget("cuda", int(request.target.removeprefix("sm_")), 32)
+    target = int(request.target.removeprefix("sm_"))
     try:
-        result = triton.compile(source, target=target, options=options)
+        result = kernel_compile.compiled(kernel, types, constants, options, target)
     except Exception as error:  # compiler, assembler and the kernel's own asserts raise many kinds
         last = (str(error).strip() or "no reason given").split("\n")[-1].strip()
         raise CompileError(f"{type(error).__name__}: {last}") from error

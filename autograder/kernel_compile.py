@@ -12,6 +12,7 @@ import linecache
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 TARGET = 90  # H100, H200
@@ -46,7 +47,7 @@ def warm_up() -> None:
     namespace: dict[str, Any] = {"__name__": "warm_up"}
     exec(compile(_KERNEL, _NAME, "exec"), namespace)
     types = {"x": "*bf16:16", "y": "*bf16:16", "D": "constexpr", "B": "constexpr"}
-    _compile(namespace["warm"], types, {"D": 1000, "B": 1024}, {})
+    compiled(namespace["warm"], types, {"D": 1000, "B": 1024}, {})
 
     def stop(self: Any, ptx: str, *rest: Any, **more: Any) -> bytes:
         raise _Stop(ptx)
@@ -67,10 +68,8 @@ def to_ptx(
     while type(kernel).__name__ in ("Heuristics", "Autotuner"):
         kernel = kernel.fn
     try:
-        os.environ["TRITON_CACHE_DIR"] = os.path.join(
-            os.getcwd(), "cache"
-        )  # its own scratch folder
-        _compile(kernel, types, constants, options)
+        os.environ["TRITON_CACHE_DIR"] = os.path.abspath("cache")  # in its own scratch folder
+        compiled(kernel, types, constants, options)
     except OSError:  # no fault of the kernel
         return {}
     except _Stop as stop:
@@ -81,9 +80,18 @@ def to_ptx(
     return {"problem": "other", "cell": 0, "line": 0}
 
 
-def _compile(
-    kernel: Any, types: dict[str, str], constants: dict[str, Any], options: dict[str, int]
-) -> None:
+def compiled(
+    kernel: Any,
+    types: Mapping[str, str],
+    constants: Mapping[str, Any],
+    options: Mapping[str, int],
+    target: int = TARGET,
+) -> Any:
+    """What Triton makes of a `@triton.jit` function. Raises whatever the compiler raises.
+
+    types: for each parameter "*bf16", "i32", ..., with ":16" where it is a multiple of 16, or
+        "constexpr", whose value then stands in `constants`.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -100,7 +108,7 @@ def _compile(
             if multiple == "16"
         },
     )
-    triton.compile(source, target=GPUTarget("cuda", TARGET, 32), options=options)
+    return triton.compile(source, target=GPUTarget("cuda", target, 32), options=dict(options))
 
 
 # Of what only the interpreter accepts, what is said of it (kinds: see advice.py).
