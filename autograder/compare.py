@@ -19,7 +19,10 @@ import torch
 # What is compared when a result in a half type may be off by one rounding and no more.
 ROUNDED_ONCE = "the output (is it rounded only once, at the very end?)"
 # What is compared when the inputs must be as before; any difference is a change in place.
-UNCHANGED = ("the input after the call", "the inputs after the call", "x after the call")
+UNCHANGED = (
+    "the input after the call", "the inputs after the call", "x after the call",
+    "w after the call", "the lengths after the call",
+)  # fmt: skip
 
 
 class Mismatch(AssertionError):

@@ -9,7 +9,7 @@ so is what reaches beneath the learner's code (see `steering`), wherever it stan
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,7 +58,7 @@ def not_reached(
     ]
 
 
-def second_loops(cells: Sequence[Cell], graded_names: Iterable[str]) -> list[Finding]:
+def second_loops(cells: Sequence[Cell], graded_names: Collection[str]) -> list[Finding]:
     """Exercises that loop more than once and ask for one look at each number: for a person."""
     by_index = {cell.index: cell for cell in cells}
     return [

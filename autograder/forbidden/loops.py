@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from ..magics import parse
 from ..submission import Cell
 
 
 def beyond_the_first(
-    cells: Sequence[Cell], graded_names: Iterable[str]
+    cells: Sequence[Cell], graded_names: Collection[str]
 ) -> list[tuple[str, int, int]]:
     """Graded names whose code has more than one loop, each with cell and line of the second one.
 
     Counted are `for`, `while` and the built-in `sum`, in the function and in the functions of the
     learner's that it names. Comprehensions only collect, and are not counted.
     """
+    if not graded_names:
+        return []
     functions: dict[str, tuple[ast.FunctionDef, int]] = {}
     for cell in cells:
         tree = cell.tree or parse(cell.source)
