@@ -1,5 +1,28 @@
-"""Before anything imports triton: it decides then whether kernels run in its interpreter."""
+"""What tests of kernels share.
+
+Triton decides when it is imported whether kernels run in its interpreter: hence the first line.
+"""
 
 import os
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+
+def _sanitizer_on() -> Iterator[ModuleType]:
+    """The kernel sanitizer, on. Afterwards it is as it was before."""
+    from autograder import sanitizer
+
+    before = sanitizer.installed()
+    assert sanitizer.install() == ""
+    yield sanitizer
+    if not before:
+        sanitizer.uninstall()
+
+
+sanitizer = pytest.fixture(_sanitizer_on, name="sanitizer")
+sanitizer_for_all = pytest.fixture(_sanitizer_on, scope="module", name="sanitizer_for_all")

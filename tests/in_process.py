@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from autograder import forbidden, submission
 from autograder import suite as suites
 from autograder.compare import Mismatch, recording
 from autograder.student import Student
@@ -86,6 +87,13 @@ def outcomes(
             verdict, message = Verdict.WRONG, str(error)
         points = test.points if verdict == Verdict.PASS else 0.0
         yield Graded(test.name, test.exercise, str(verdict), points, message, named)
+
+
+def kinds_found(assignment: str, name: str, source: str) -> set[str]:
+    """The kinds of finding in `source` as the cell of the exercise `name`."""
+    suite = load(assignment)
+    cell = submission.Cell(index=0, origin="solution", grade_id=name, source=source)
+    return {f.kind for f in forbidden.find([cell], suite.exercises, suite.forbidden)}
 
 
 def score(results: list[Graded]) -> float:

@@ -25,11 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WIDTHS = (1, 7, 16, 100, 512, 1000, 1024, 2048, 4096, 8192)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _installed():
-    assert sanitizer.install() == ""
-    yield
-    sanitizer.uninstall()
+pytestmark = pytest.mark.usefixtures("sanitizer_for_all")
 
 
 def traffic(kind: str, rows: int, width: int, dtype: torch.dtype) -> dict[str, dict]:

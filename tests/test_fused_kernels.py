@@ -20,15 +20,11 @@ from tests.fused_reference import CLOSE, NORMS, check, distance, draw, expected,
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _installed():
-    assert sanitizer.install() == ""
-    yield
-    sanitizer.uninstall()
+pytestmark = pytest.mark.usefixtures("sanitizer_for_all")
 
 
 @pytest.fixture(autouse=True)
-def _watched(_installed):
+def _watched(sanitizer_for_all):
     with sanitizer.watching():
         yield
 

@@ -18,15 +18,11 @@ from tests.fused_reference import NORMS, check, draw
 ROWS, WIDTH = 5, 48
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _installed():
-    assert sanitizer.install() == ""
-    yield
-    sanitizer.uninstall()
+pytestmark = pytest.mark.usefixtures("sanitizer_for_all")
 
 
 @pytest.fixture(autouse=True)
-def _watched(_installed):
+def _watched(sanitizer_for_all):
     with sanitizer.watching():
         yield
 

@@ -15,7 +15,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton has packages for Linux only")
 
-from autograder import kernel_launch, sanitizer
+from autograder import kernel_launch
 from solutions.triton_kernels import fused
 
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
@@ -26,11 +26,7 @@ LAYER_CLOSE = {BF16: 1e-2, FP16: 1e-3, FP32: 1e-4}  # absolute and relative; gra
 RMS_CLOSE = {BF16: 1e-1, FP16: 1e-2, FP32: 1e-4}  # absolute, with 1e-3 relative
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _installed():
-    assert sanitizer.install() == ""
-    yield
-    sanitizer.uninstall()
+pytestmark = pytest.mark.usefixtures("sanitizer_for_all")
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton has packages for Linux only")
 
-from autograder import kernel_reply, sanitizer
+from autograder import kernel_reply
 from autograder.kernel_fault import explain
 from autograder.link import RemoteLink
 from autograder.sandbox import Limits
@@ -25,11 +25,7 @@ KERNELS = Path(__file__).parent / "kernels"
 MEMORY_ERRORS = tuple(out_of_bounds.EXPECTED)[:11]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _installed():
-    assert sanitizer.install() == ""
-    yield
-    sanitizer.uninstall()
+pytestmark = pytest.mark.usefixtures("sanitizer_for_all")
 
 
 @pytest.fixture(scope="module", params=["strong", "weak"])

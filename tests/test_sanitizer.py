@@ -25,11 +25,7 @@ def kernels(name: str) -> ModuleType:
     return importlib.import_module(f"tests.kernels.{name}")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _installed():
-    assert sanitizer.install() == ""
-    yield
-    sanitizer.uninstall()
+pytestmark = pytest.mark.usefixtures("sanitizer_for_all")
 
 
 def fault_of(action: Any) -> Fault:

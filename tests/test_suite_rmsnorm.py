@@ -10,12 +10,12 @@ import inspect
 import pytest
 import torch
 from for_real import graded
-from in_process import grade, load
+from in_process import grade, kinds_found
 from torch import nn
 from torch.nn import functional as F
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder import forbidden, release, submission
+from autograder import release
 
 POINTS = release.points("rmsnorm")
 FUNCTIONS = ("rms_norm", "partial_rms_norm", "scale_norm", "ada_norm")
@@ -153,9 +153,7 @@ class RMSNorm(nn.Module):
 def {name}(x, w, e, *more):
     return {expression}
 """
-    cell = submission.Cell(index=0, origin="solution", grade_id=name, source=source)
-    found = forbidden.find([cell], list(POINTS), load("rmsnorm").forbidden)
-    return {f.kind for f in found}
+    return kinds_found("rmsnorm", name, source)
 
 
 @pytest.mark.parametrize("spelling", READY_MADE)

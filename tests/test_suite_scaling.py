@@ -10,11 +10,10 @@ import inspect
 import pytest
 import torch
 from for_real import graded
-from in_process import grade, load, score
+from in_process import grade, kinds_found, load, score
 from sklearn import preprocessing
 
 import solutions.scaling.scaling as reference
-from autograder import forbidden, submission
 
 POINTS = {
     "standardize": 4.0, "min_max_scale": 3.0, "whiten": 6.0, "saturated_fraction": 2.0,
@@ -170,8 +169,7 @@ def found_in(expression):
         "import scipy.stats\nimport sklearn.decomposition\nimport sklearn.preprocessing\n"
         f"import torch\ndef standardize(x, dim, eps):\n    return {expression}\n"
     )
-    cell = submission.Cell(index=0, origin="solution", grade_id="standardize", source=source)
-    return {f.kind for f in forbidden.find([cell], list(POINTS), load("scaling").forbidden)}
+    return kinds_found("scaling", "standardize", source)
 
 
 @pytest.mark.parametrize("spelling", READY_MADE)

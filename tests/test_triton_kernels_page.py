@@ -16,19 +16,6 @@ needs_triton = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def sanitizer():
-    """The sanitizer, on. Afterwards it is as it was before."""
-    from autograder import sanitizer
-
-    kernel_cells.prepare()
-    before = sanitizer.installed()
-    assert sanitizer.install() == ""
-    yield sanitizer
-    if not before:
-        sanitizer.uninstall()
-
-
 @needs_triton
 @pytest.mark.parametrize(
     ("wrong", "arguments", "kind"),

@@ -38,18 +38,6 @@ def unit_rows():
     return unit_rows
 
 
-@pytest.fixture
-def sanitizer():
-    """The sanitizer, on. Afterwards it is as it was before."""
-    from autograder import sanitizer
-
-    before = sanitizer.installed()
-    assert sanitizer.install() == ""
-    yield sanitizer
-    if not before:
-        sanitizer.uninstall()
-
-
 # -- bytes -----------------------------------------------------------------------------------------
 
 
