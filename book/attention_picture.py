@@ -55,10 +55,7 @@ def weights(
 
 def block() -> Figure:
     """One encoder block as drawn in 2017: a norm behind each of the two additions."""
-    fig, ax = figures.new(3.4, 5.2)
-    ax.set_axis_off()
-    ax.grid(False)
-    ax.set(xlim=(0, 4), ylim=(0, 7.2))
+    fig, ax = figures.bare(3.4, 5.2, (0, 4), (0, 7.2))
     arrow = {"arrowstyle": "-|>", "color": figures.INK, "lw": 1.4}
     boxes = [
         (0.7, "tokens x", None),

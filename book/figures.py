@@ -76,6 +76,17 @@ def new(
     return fig, ax
 
 
+def bare(
+    width: float, height: float, xlim: tuple[float, float], ylim: tuple[float, float]
+) -> tuple[Figure, Axes]:
+    """As `new`, without axes and grid: for drawings. The limits are those of the drawing."""
+    fig, ax = new(width, height)
+    ax.set_axis_off()
+    ax.grid(False)
+    ax.set(xlim=xlim, ylim=ylim)
+    return fig, ax
+
+
 def show(*figures: Figure, alt: str | list[str], caption: str = "") -> None:
     """Writes figures into the page, side by side where there is room.
 

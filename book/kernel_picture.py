@@ -23,17 +23,9 @@ def _cell(ax: Axes, x: float, y: float, colour: str, text: str = "", alpha: floa
         ax.annotate(text, (x + 0.5, y + 0.5), ha="center", va="center", fontsize=10)
 
 
-def _bare(width: float, height: float, xlim: tuple, ylim: tuple) -> tuple[Figure, Axes]:
-    fig, ax = figures.new(width, height)
-    ax.set_axis_off()
-    ax.grid(False)
-    ax.set(xlim=xlim, ylim=ylim)
-    return fig, ax
-
-
 def blocks(rows: int = 3, width: int = 6, block: int = 8) -> Figure:
     """A matrix, one program for each row, and the block of lanes that a program lays over it."""
-    fig, ax = _bare(4.8, 2.7, (-3.2, block + 0.2), (-1.1, rows * 1.45 + 0.7))
+    fig, ax = figures.bare(4.8, 2.7, (-3.2, block + 0.2), (-1.1, rows * 1.45 + 0.7))
     for row in range(rows):
         y = (rows - 1 - row) * 1.45
         colour = PROGRAMS[row]
@@ -60,7 +52,7 @@ def blocks(rows: int = 3, width: int = 6, block: int = 8) -> Figure:
 def memory(rows: int = 3, width: int = 6, block: int = 8) -> Figure:
     """The same rows as they lie in memory, and where the lanes of each program point."""
     cells = rows * width
-    fig, ax = _bare(5.4, 2.6, (-0.3, cells + 2.3), (-rows * 0.8 - 0.7, 1.9))
+    fig, ax = figures.bare(5.4, 2.6, (-0.3, cells + 2.3), (-rows * 0.8 - 0.7, 1.9))
     for cell in range(cells):
         row = cell // width
         _cell(ax, cell, 0, PROGRAMS[row], f"{cell}")
@@ -82,7 +74,7 @@ def memory(rows: int = 3, width: int = 6, block: int = 8) -> Figure:
 
 def partials(rows: int = 8, programs: int = 3) -> Figure:
     """Rows dealt out to a few programs, each with a partial row of its own; then one sum."""
-    fig, ax = _bare(5.0, 3.2, (-2.4, 13.4), (-0.6, rows + 1.2))
+    fig, ax = figures.bare(5.0, 3.2, (-2.4, 13.4), (-0.6, rows + 1.2))
     for row in range(rows):
         y = rows - 1 - row
         for lane in range(3):

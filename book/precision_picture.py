@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import figures
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -23,17 +22,9 @@ METHODS = {  # of computing a variance, not norms
 MARKS = {"one pass": "o", "Welford": "s", "Chan, 32 pieces": "^", "two passes": "D"}
 
 
-def _bare(width: float, height: float, xlim: tuple, ylim: tuple) -> tuple[Figure, Axes]:
-    fig, ax = figures.new(width, height)
-    ax.set_axis_off()
-    ax.grid(False)
-    ax.set(xlim=xlim, ylim=ylim)
-    return fig, ax
-
-
 def bits() -> Figure:
     """The bits of the three formats, drawn to scale."""
-    fig, ax = _bare(5.4, 3.0, (-0.2, 32.2), (-1.9, 8.4))
+    fig, ax = figures.bare(5.4, 3.0, (-0.2, 32.2), (-1.9, 8.4))
     for row, (name, widths) in enumerate(FORMATS.items()):
         y, x = 6.2 - 2.9 * row, 0
         ax.annotate(name, (0, y + 1.2), va="bottom")
@@ -55,7 +46,7 @@ def bits() -> Figure:
 
 def neighbours(low: float = 97.0, high: float = 103.0) -> Figure:
     """The numbers that each half type has between two values, under a bell around 100."""
-    fig, ax = _bare(5.4, 2.7, (low - 0.2, high + 0.2), (-0.5, 4.2))
+    fig, ax = figures.bare(5.4, 2.7, (low - 0.2, high + 0.2), (-0.5, 4.2))
     x = np.linspace(low, high, 200)
     ax.plot(x, 2.5 + 1.3 * np.exp(-((x - 100) ** 2) / 2), color=figures.INK, lw=1.5)
     ax.annotate("data: mean 100, std 1", (low, 3.6), fontsize=10)
@@ -79,7 +70,7 @@ def cancellation(x: Sequence[float]) -> Figure:
     first = step * np.floor(min(*exact, *rounded) / step) - step
     last = step * np.ceil(max(*exact, *rounded) / step) + step
     grid = np.arange(first, last + step / 2, step)
-    fig, ax = _bare(5.4, 2.6, (first - 1.4, last + 1.4), (-1.1, 2.7))
+    fig, ax = figures.bare(5.4, 2.6, (first - 1.4, last + 1.4), (-1.1, 2.7))
     ax.hlines(0, first - 0.5, last + 0.5, color=figures.INK, lw=1)
     ax.vlines(grid, -0.12, 0.12, color=figures.INK, lw=1.5)
     for value in grid:
