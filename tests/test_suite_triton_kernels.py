@@ -183,10 +183,20 @@ def found_in(body: str, exercise: str = "rms_norm_forward") -> set[str]:
         "return x.float().pow(2).sum(-1)",
         "return torch.einsum('md,md->m', x, x)",
         "import numpy\n    return torch.from_numpy(numpy.mean(x.numpy(), -1))",
+        "return x @ weight",
+        "x @= weight\n    return x",
+        "return sum(x.unbind(-1))",
     ],
 )
 def test_operations_of_torch_that_do_a_kernels_work_are_forbidden(body):
     assert found_in(body) == {"forbidden-call"}
+
+
+def test_a_way_to_what_was_noted_about_kernels_is_forbidden():
+    """Right results beside made-up counts once had full points."""
+    body = "import sys\n    return list(sys.modules.values())"
+    assert found_in(body) == {"forbidden-call", "suspicious"}
+    assert "forbidden-call" in found_in("import kernel_launch\n    kernel_launch.launches.clear()")
 
 
 def test_conversions_copies_and_the_second_stage_are_allowed():
@@ -358,7 +368,10 @@ def test_a_mistake_in_a_kernel_is_called_by_its_name(exercise, name, changes):
 
 
 def test_a_function_without_a_kernel_earns_nothing_though_it_is_right(tmp_path):
-    right = "def row_sum(x):\n    return (x.double() @ torch.ones(x.shape[-1]).double()).float()\n"
+    right = (
+        "def row_sum(x):\n    out = 0 * x[..., 0].double()\n    for k in range(x.shape[-1]):\n"
+        "        out = out + x[..., k].double()\n    return out.float()\n"
+    )
     exercises, result = graded(NAME, tmp_path, {"row_sum": right})
     assert exercises["row_sum"]["score"] == 0
     assert {r["kind"] for r in result["review"]} == {"not-reached"}

@@ -33,6 +33,7 @@ from .steering import patches, reaches, steers
 
 Used = Callable[[Value, ast.AST, int], None]  # value, node, cell
 Doubt = Callable[[str, ast.AST, int], None]  # detail, node, cell
+MATMUL: Value = frozenset([Dotted("torch.matmul")])  # what `@` does
 SELVES = ("self", "cls", "ctx")
 MAX_STEPS = 400_000  # some seconds; code that needs more is there to wear the reader down
 
@@ -197,6 +198,9 @@ class Expressions:
                 return value
             case ast.BinOp(op=ast.Add()):
                 return self.added(self.expr(node.left), self.expr(node.right))
+            case ast.BinOp(op=ast.MatMult()):
+                self.use(MATMUL, node)
+                return self.kept(self.expr(node.left) | self.expr(node.right))
             case ast.BinOp(op=ast.Mod()):
                 return self.percent(self.expr(node.left), node.right)
             case ast.JoinedStr():

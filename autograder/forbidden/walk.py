@@ -11,7 +11,7 @@ from typing import Any
 
 from .aliases import UNKNOWN, Code, Dotted, Scope, Value, imported
 from .calls import Calls
-from .expressions import Doubt, TooMuch, Used
+from .expressions import MATMUL, Doubt, TooMuch, Used
 
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
@@ -116,6 +116,8 @@ class Walker(Calls):
 
     def on_AugAssign(self, node: ast.AugAssign) -> None:
         value = self.expr(node.value)
+        if isinstance(node.op, ast.MatMult):
+            self.use(MATMUL, node)
         if isinstance(node.target, ast.Name):
             old = self.scope.lookup(node.target.id)
             self.bind(node.target, self.added(old, value) | (old - set(old & value)), node.value)
