@@ -8,9 +8,10 @@ learner's output, since hidden inputs could be carried out that way.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,6 +53,7 @@ class _Recorder:
 
 
 _recorder = _Recorder(judging=True)
+_plan: Callable[..., None] | None = None  # notes what would be judged, see `plan`
 
 
 @contextmanager
@@ -65,6 +67,31 @@ def recording(judging: bool) -> Iterator[list[Any]]:
         _recorder = outer
 
 
+@contextmanager
+def planning(note: Callable[..., None]) -> Iterator[None]:
+    """Have `note(function, args, kwargs)` called instead of every function that judges."""
+    global _plan
+    outer, _plan = _plan, note
+    try:
+        yield
+    finally:
+        _plan = outer
+
+
+def judging(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorates `expect`, and functions of a test that look at replies in order to call it."""
+
+    @functools.wraps(function)
+    def perhaps(*args: Any, **kwargs: Any) -> None:
+        if _plan is None:
+            function(*args, **kwargs)
+        else:
+            _plan(function, args, kwargs)
+
+    return perhaps
+
+
+@judging
 def expect(
     got: Any, want: Any, *, rtol: float = 1e-5, atol: float = 1e-6, what: str = "the output"
 ) -> None:

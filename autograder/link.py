@@ -7,9 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
-from . import kernel_reply, protocol
+from . import kernel_reply, plan, protocol
 from .suite import Suite
 from .verdict import LearnerError, Verdict, WorkerLost
 
@@ -32,24 +30,31 @@ class RemoteLink:
             "cells": [{"index": c.index, "source": c.source} for c in cells],
             "seed": seed,
         }
-        failures = self._ask("your notebook", "start", request, self._suite.budget.start_seconds)
+        frame = self._suite.frame("your notebook", "start", request)
+        seconds = self._suite.budget.start_seconds
+        failures = self._ask(plan.Call("your notebook", frame), seconds)
         self.seen.clear()
         return failures if isinstance(failures, list) else []
 
     def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
-        return self._ask(name, op, request, self._suite.budget.call_seconds)
+        frame = self._suite.frame(name, op, request)
+        return self.ask(plan.Call(name, frame, plan.shapes_of(request)))
 
-    def _ask(self, name: str, op: str, request: dict[str, Any], seconds: float) -> Any:
+    def ask(self, call: plan.Call) -> Any:
+        """The value of the reply. Raises LearnerError, or WorkerLost when no more can follow."""
+        return self._ask(call, self._suite.budget.call_seconds)
+
+    def _ask(self, call: plan.Call, seconds: float) -> Any:
+        name = call.name
         self._call += 1
         deadline = min(time.monotonic() + seconds, self._until)
         try:
             self._sock.settimeout(seconds)
-            watched = name in self._suite.without_autograd
-            header = {"call": self._call, "op": op, "watched": watched}
-            protocol.send(self._sock, header, request)
+            protocol.send_call(self._sock, self._call, call.frame)
             header, value = protocol.receive(self._sock, REPLY_KEYS, deadline)
         except TimeoutError as error:
-            shapes = _shapes(request.get("args", []))
+            shapes = ", ".join(map(str, call.shapes))
+            shapes = f" on inputs of shape {shapes}" if shapes else ""
             text = (
                 f"`{name}` was still running after {seconds:g} s{shapes}. Is there an endless loop?"
             )
@@ -80,8 +85,3 @@ def learner_error(
         return WorkerLost(Verdict.CRASHED, "The reply was not a reply.")
     fault = None if kernels is None else kernel_reply.checked(error.get("fault"), kernels)
     return LearnerError(error["type"], error["cell"], error["line"], name, fault)
-
-
-def _shapes(args: list[Any]) -> str:
-    shapes = [str(tuple(a.shape)) for a in args if isinstance(a, torch.Tensor)]
-    return f" on inputs of shape {', '.join(shapes)}" if shapes else ""

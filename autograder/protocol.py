@@ -228,8 +228,16 @@ def restrided(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
-def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None:
-    """Send `header` (plain JSON) with `value` encoded under the key "value".
+@dataclass(frozen=True)
+class Frame:
+    """What is to be sent, as bytes."""
+
+    header: bytes
+    body: bytes
+
+
+def frame(header: dict[str, Any], value: Any = None) -> Frame:
+    """`header` (plain JSON) with `value` encoded under the key "value".
 
     Raises TypeError if the value has no form, ProtocolError if the frame would be too large.
     """
@@ -238,7 +246,23 @@ def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None
     body = b"".join(parts)
     if len(text) > MAX_HEADER or len(body) > MAX_BODY:
         raise ProtocolError("a frame that is too large")
-    sock.sendall(_PREFIX.pack(len(text), len(body)) + text + body)
+    return Frame(text, body)
+
+
+def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None:
+    """Send the `frame` of `header` and `value`."""
+    _send(sock, frame(header, value))
+
+
+def send_call(sock: socket.socket, call: int, ready: Frame) -> None:
+    """Send a frame with one more header key, "call", the number of the question."""
+    header = b'{"call":%d,' % call + ready.header[1:]
+    _send(sock, Frame(header, ready.body))
+
+
+def _send(sock: socket.socket, ready: Frame) -> None:
+    sizes = _PREFIX.pack(len(ready.header), len(ready.body))
+    sock.sendall(sizes + ready.header + ready.body)
 
 
 def receive(

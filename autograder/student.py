@@ -16,6 +16,7 @@ from . import protocol
 from .compare import Mismatch
 from .kernel_fault import KernelFault
 from .kernel_reply import launches_of
+from .later import later
 from .protocol import Handle
 from .verdict import LearnerError
 from .worker import Executor, describe, kernel_sanitizer
@@ -114,7 +115,7 @@ class Student:
         """
         self._last = name
         out = self._link.perform(name, "forward", {"target": name, **_arguments(args, kwargs)})
-        return out, lambda *grads: tuple(_backward(self._link, name, grads)[0])
+        return out, lambda *grads: _of_inputs(_backward(self._link, name, grads))
 
     def inputs(self) -> list[torch.Tensor]:
         """The positional tensors of the last call as they are after it, also inside tuples."""
@@ -234,18 +235,31 @@ class Module:
         out = self._link.perform(self._name, "forward", request)
 
         def vjp(*grads: torch.Tensor) -> tuple[tuple, dict]:
-            inputs, parameters = _backward(self._link, self._name, grads)
-            return tuple(inputs), parameters
+            found = _backward(self._link, self._name, grads)
+            return _of_inputs(found), _of_parameters(found)
 
         return out, vjp
 
 
-def _backward(link: Link, name: str, grads: tuple) -> tuple[list, dict[str, Any]]:
-    reply = link.perform(name, "backward", {"grads": list(grads)})
-    # The reply comes from the learner's process: its form is checked before anyone unpacks it.
-    if not (isinstance(reply, (tuple, list)) and len(reply) == 2):
-        raise LearnerError("TypeError", 0, 0, name)
-    inputs, parameters = reply
-    if not (isinstance(inputs, (tuple, list)) and isinstance(parameters, Mapping)):
-        raise LearnerError("TypeError", 0, 0, name)
-    return list(inputs), dict(parameters)
+def _backward(link: Link, name: str, grads: tuple) -> Any:
+    return _checked(link.perform(name, "backward", {"grads": list(grads)}), name)
+
+
+@later
+def _checked(reply: Any, name: str) -> Any:
+    """The gradients of inputs and parameters: the form is the learner's process's to say."""
+    if isinstance(reply, (tuple, list)) and len(reply) == 2:
+        inputs, parameters = reply
+        if isinstance(inputs, (tuple, list)) and isinstance(parameters, Mapping):
+            return reply
+    raise LearnerError("TypeError", 0, 0, name)
+
+
+@later
+def _of_inputs(found: Any) -> tuple:
+    return tuple(found[0])
+
+
+@later
+def _of_parameters(found: Any) -> dict[str, Any]:
+    return dict(found[1])

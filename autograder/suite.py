@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from . import forbidden, submission
+from . import forbidden, plan, protocol, submission
 from .compare import recording, same
 from .student import Student
 from .worker import WATCHED
@@ -93,6 +93,7 @@ class Suite:
     must_reach: list[str] = field(default_factory=list)  # each exercise must lead to one of these
     one_loop: list[str] = field(default_factory=list)  # where a second loop is worth a look
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
+    _plans: dict[tuple[str, str, int], plan.Plan | None] = field(default_factory=dict)
 
     @property
     def max_score(self) -> float:
@@ -142,6 +143,17 @@ class Suite:
                 f"the reference fails {test.exercise}/{test.name}: {type(error).__name__}"
             ) from error
         return time.monotonic() - start
+
+    def frame(self, name: str, op: str, request: Mapping[str, Any]) -> protocol.Frame:
+        """What is sent to a worker to have it perform `op` for the learner's `name`."""
+        return protocol.frame({"op": op, "watched": name in self.without_autograd}, request)
+
+    def plan(self, test: HiddenTest, seed: int) -> plan.Plan | None:
+        """What `test` asks and expects, where its replies do not decide on that; else None."""
+        key = (test.exercise, test.name, seed)
+        if key not in self._plans:
+            self._plans[key] = plan.make(lambda student: test.run(student, seed), self.frame)
+        return self._plans[key]
 
     def recognise(
         self, test: HiddenTest, seed: int, index: int, got: Any, told: Collection[str] = ()

@@ -19,6 +19,7 @@ from torch.func import functional_call
 
 import solutions.attention.attention as reference
 from autograder.compare import expect
+from autograder.later import later
 
 LOOSE = 0.02  # of the largest expected value
 STRICT = 2e-5
@@ -147,6 +148,7 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
 REACHES = "the answer to whether a gradient reaches {}"
 
 
+@later
 def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     """For each input, whether `found` holds a gradient of its shape and dtype."""
     entries = list(found) if isinstance(found, (tuple, list)) else []
@@ -157,6 +159,7 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     ]
 
 
+@later
 def text_list(value: Any) -> Any:
     """A list of names in a fixed order; anything else as it is."""
     if isinstance(value, list) and all(isinstance(v, str) for v in value):

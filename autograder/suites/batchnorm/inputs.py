@@ -18,6 +18,7 @@ from torch import Tensor
 
 import solutions.batchnorm.batchnorm as reference
 from autograder.compare import expect
+from autograder.later import later
 
 C = 5
 MANY = 64  # values of a channel from which on LOOSE forgives an unbiased variance
@@ -135,6 +136,7 @@ def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
 REACHES = "the answer to whether a gradient reaches {}"
 
 
+@later
 def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     """For each input, whether `found` holds a gradient of its shape and dtype."""
     entries = list(found) if isinstance(found, (tuple, list)) else []
@@ -145,6 +147,7 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     ]
 
 
+@later
 def text_list(value: Any) -> Any:
     """A list of names in a fixed order; anything else as it is."""
     if isinstance(value, list) and all(isinstance(v, str) for v in value):

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from autograder.compare import ROUNDED_ONCE, expect
+from autograder.later import later
 from autograder.suites.batchnorm.inputs import (
     EPS,
     LOOSE,
@@ -41,7 +42,11 @@ RUNNING = ("running_mean after the call", "running_var after the call")
 
 def _held(student: Any) -> list[Any]:
     """x, weight, bias, running_mean and running_var as the call left them."""
-    held = student.inputs()
+    return _five(student.inputs())
+
+
+@later
+def _five(held: Any) -> list[Any]:
     return held if isinstance(held, list) and len(held) == 5 else [None] * 5
 
 

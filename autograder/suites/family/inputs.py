@@ -18,6 +18,7 @@ from torch import Tensor
 
 import solutions.family.family as reference
 from autograder.compare import ROUNDED_ONCE, expect
+from autograder.later import later
 
 MANY = 64  # values that share a variance, from which on LOOSE forgives an unbiased one
 EPS = 1e-3
@@ -127,6 +128,7 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
 REACHES = "the answer to whether a gradient reaches {}"
 
 
+@later
 def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     """For each input, whether `found` holds a gradient of its shape and dtype."""
     entries = list(found) if isinstance(found, (tuple, list)) else []
@@ -157,6 +159,7 @@ def expect_gradients(student: Any, rng: torch.Generator, name: str, *args: Any) 
         expect(gradient, exact.to(want.dtype), **share(exact, part), what=f"the gradient for {of}")
 
 
+@later
 def text_list(value: Any) -> Any:
     """A list of names in a fixed order; anything else as it is."""
     if isinstance(value, list) and all(isinstance(v, str) for v in value):

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from autograder.compare import ROUNDED_ONCE, expect
+from autograder.later import later
 
 WIDTH = 64
 EPS = 1e-3
@@ -119,6 +120,7 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
 REACHES = "the answer to whether a gradient reaches {}"
 
 
+@later
 def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     """For each input, whether `found` holds a gradient of its shape and dtype."""
     entries = list(found) if isinstance(found, (tuple, list)) else []
@@ -129,6 +131,7 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     ]
 
 
+@later
 def text_list(value: Any) -> Any:
     """A list of names in a fixed order; anything else as it is."""
     if isinstance(value, list) and all(isinstance(v, str) for v in value):

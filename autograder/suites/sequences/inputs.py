@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
-from autograder.compare import expect
+from autograder.compare import expect, judging
+from autograder.later import later
 from autograder.verdict import LearnerError
 
 MANY = 64  # real tokens, from which on LOOSE forgives an unbiased variance
@@ -141,6 +142,7 @@ def share(want: Tensor, part: float) -> dict[str, float]:
     return {"rtol": 0.0, "atol": part * largest + 1e-7}
 
 
+@judging
 def expect_pair(
     got: Any, want: tuple[Tensor, Tensor], parts: Sequence[float | None], names: Sequence[str]
 ) -> None:
@@ -178,6 +180,7 @@ def refuses(call: Callable[[], Any]) -> bool:
 REACHES = "the answer to whether a gradient reaches {}"
 
 
+@later
 def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     """For each input, whether `found` holds a gradient of its shape and dtype."""
     entries = list(found) if isinstance(found, (tuple, list)) else []

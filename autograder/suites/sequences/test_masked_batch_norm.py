@@ -16,6 +16,7 @@ from torch import Tensor
 
 import solutions.sequences.sequences as reference
 from autograder.compare import expect
+from autograder.later import later
 from autograder.suites.sequences.inputs import (
     EPS,
     LOOSE,
@@ -41,6 +42,7 @@ from autograder.suites.sequences.inputs import (
 )
 
 
+@later
 def real(got: Any, mask: Tensor) -> Any:
     """`got` with zeros at the padding if it has the shape for it; else as it is."""
     fits = isinstance(got, Tensor) and got.dim() > 1 and got.shape[:-1] == mask.shape

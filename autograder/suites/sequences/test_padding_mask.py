@@ -15,9 +15,11 @@ from torch import Tensor
 
 import solutions.sequences.sequences as reference
 from autograder.compare import expect
+from autograder.later import later
 from autograder.suites.sequences.inputs import refuses
 
 
+@later
 def truth(got: Any) -> Any:
     """A mask of ones and zeros as the bool it means; anything else as it is."""
     if isinstance(got, Tensor) and not torch.isneginf(got).any():

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from autograder.compare import expect
+from autograder.later import later
 from autograder.suites.triton_kernels.inputs import (
     DTYPES,
     EPS,
@@ -34,6 +35,7 @@ from autograder.suites.triton_kernels.inputs import (
 )
 
 
+@later
 def _two(got: Any) -> Any:
     return parts(got, "y", "rstd")
 

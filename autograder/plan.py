@@ -1,0 +1,96 @@
+"""Hidden tests worked out ahead: what one asks and expects, once for all submissions.
+
+A test's inputs, and what it expects of each reply, depend on the seed alone. So a test is run once
+with replies that are not known yet (`later`). What it asked and expected is its plan, to be
+followed with every submission. A test that asks or expects something else after one reply than
+after another has no plan, and is run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from . import protocol
+from .compare import planning
+from .later import Later, NotYet, Replies, kept, known, unknown
+from .student import Student
+
+
+@dataclass(frozen=True)
+class Call:
+    """A question to the learner's code, ready to be sent."""
+
+    name: str
+    frame: protocol.Frame
+    shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors among its arguments
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A call of `expect`, or of a function that leads to some, with replies among the arguments."""
+
+    function: Callable[..., None]
+    args: tuple
+    kwargs: dict[str, Any]
+
+
+Plan = list[Call | Judgement]
+
+
+class _Planner:
+    """The link of a student who only takes notes."""
+
+    def __init__(self, frame: Callable[[str, str, Mapping[str, Any]], protocol.Frame]) -> None:
+        self.frame = frame
+        self.steps: Plan = []
+        self.calls = 0
+
+    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
+        self.steps.append(Call(name, self.frame(name, op, request), shapes_of(request)))
+        number = self.calls
+        self.calls += 1
+        return Later(lambda replies: replies[number])
+
+    def judge(self, function: Callable[..., None], args: tuple, kwargs: dict[str, Any]) -> None:
+        if not (unknown(args) or unknown(kwargs)):
+            function(*args, **kwargs)  # raises where only an error of the learner's is right
+        self.steps.append(Judgement(function, kept(args), kept(kwargs)))
+
+
+def make(
+    run: Callable[[Student], None],
+    frame: Callable[[str, str, Mapping[str, Any]], protocol.Frame],
+) -> Plan | None:
+    """The plan of a test, or None when it has to know its replies.
+
+    run: runs the test on a student.
+    frame: the frame of a question, by name, op and request.
+    """
+    planner = _Planner(frame)
+    try:
+        with planning(planner.judge):
+            run(Student(planner))
+    except (NotYet, pytest.skip.Exception, Exception):  # the test itself shall raise it
+        return None
+    return planner.steps
+
+
+def follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
+    """Ask and judge as the test would. Raises what `ask` raises, and Mismatch."""
+    replies = Replies()
+    for step in steps:
+        if isinstance(step, Call):
+            replies.append(ask(step))
+        else:
+            step.function(*known(step.args, replies), **known(step.kwargs, replies))
+
+
+def shapes_of(request: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the tensors among the arguments."""
+    args = request.get("args", [])
+    return tuple(tuple(a.shape) for a in args if isinstance(a, torch.Tensor))
