@@ -12,7 +12,7 @@ import pytest
 
 from . import forbidden, kernel_reply, plan, submission
 from .advice import Advisor
-from .compare import Mismatch, recording
+from .compare import Mismatch
 from .link import RemoteLink, learner_error
 from .notebook import one_line
 from .result import Unit
@@ -124,7 +124,8 @@ class Child:
     def judge(self, test: HiddenTest, student: Student) -> Outcome:
         """Run one test. Raises WorkerLost when the worker is gone."""
         try:
-            self.run_test(test, student)
+            steps = self.suite.plan(test, self.unit.seed)
+            plan.run(steps, self.link.ask, lambda: test.run(student, self.unit.seed))
         except Mismatch as mismatch:
             told = self.told(test.exercise)
             known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got, told)
@@ -143,15 +144,6 @@ class Child:
             self.tell(trouble=traceback.format_exc(limit=-3))
             return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
         return Outcome(Verdict.PASS)
-
-    def run_test(self, test: HiddenTest, student: Student) -> None:
-        """Follow the test's plan; where it has none, or ends in an error, run the test itself."""
-        steps = self.suite.plan(test, self.unit.seed)
-        if steps is not None:
-            with contextlib.suppress(LearnerError), recording(judging=True):
-                return plan.follow(steps, self.link.ask)
-        with recording(judging=True):
-            test.run(student, self.unit.seed)
 
     def told(self, exercise: str) -> list[str]:
         """The mistakes named so far in an exercise, also before a worker was lost."""

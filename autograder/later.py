@@ -55,12 +55,6 @@ class Later:
     def __call__(self, *args: Any, **kwargs: Any) -> Later:
         return _noted(_called, self, *args, **kwargs)
 
-    @classmethod
-    def __torch_function__(
-        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Later:
-        return _noted(function, *args, **kwargs or {})
-
 
 def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)

@@ -8,6 +8,7 @@ after another has no plan, and is run itself.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,10 @@ import pytest
 import torch
 
 from . import protocol
-from .compare import planning
+from .compare import planning, recording
 from .later import Later, NotYet, Replies, kept, known, unknown
 from .student import Student
+from .verdict import LearnerError
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,19 @@ def make(
     return planner.steps
 
 
-def follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
-    """Ask and judge as the test would. Raises what `ask` raises, and Mismatch."""
+def run(steps: Plan | None, ask: Callable[[Call], Any], test: Callable[[], None]) -> None:
+    """Judge by a plan. Where there is none, or it ends in an error of the learner's, by the test.
+
+    A test may expect an error, and a plan cannot. Raises what `ask` and `test` raise, and Mismatch.
+    """
+    if steps is not None:
+        with contextlib.suppress(LearnerError), recording(judging=True):
+            return _follow(steps, ask)
+    with recording(judging=True):
+        test()
+
+
+def _follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
     replies = Replies()
     for step in steps:
         if isinstance(step, Call):

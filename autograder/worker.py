@@ -56,7 +56,7 @@ WATCHED = (
 _seen: set[str] = set()
 _libraries: list[Any] = []  # registrations end when these are collected
 
-_QUESTION = frozenset({"call", "op", "watched"})
+QUESTION = frozenset({"call", "op", "watched"})
 
 CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
 
@@ -386,7 +386,7 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
     stale = True  # autograd may have run since the counter was asked last
     while True:
         try:
-            header, request = protocol.receive(sock, _QUESTION, from_grader=True)
+            header, request = protocol.receive(sock, QUESTION, from_grader=True)
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None

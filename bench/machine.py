@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 _others: set[int] = set()  # the cores that the processes measured are kept from
 _watching = 0.0  # CPU seconds that looking at memory took
 
