@@ -6,6 +6,7 @@ Exit code 0: every submission was graded, whatever the scores. 1: some could not
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib.util
 import os
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -117,19 +118,19 @@ def _grade(options: argparse.Namespace) -> int:
     submitted = engine.submissions(folder, options.assignment)
     results = options.results or options.course / "results" / options.assignment
     progress = Progress(len(submitted), sys.stderr)
-    record: Callable[[dict[str, Any], Path | None], None]
+    gradebook: Gradebook
 
     def load() -> None:
-        nonlocal record
+        nonlocal gradebook
         gc.disable()  # imports leave little to collect, and to look for it takes long
         try:
-            record = _gradebook_writer(options)
+            gradebook = Gradebook(options)
         finally:
             gc.freeze()
             gc.enable()
 
     def on_result(result: dict[str, Any], path: Path | None) -> None:
-        record(result, path)
+        gradebook.add(result, path)
         progress.step(result["status"] == "graded")
 
     released = ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
@@ -137,6 +138,7 @@ def _grade(options: argparse.Namespace) -> int:
     def on_class(graded: dict[str, Any]) -> None:
         from . import report  # late: it is not needed for the first grade
 
+        gradebook.flush()
         progress.close()
         report.write_report(graded, results, released)
         _remove_old_pages(graded, results)
@@ -186,25 +188,36 @@ def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
         path.unlink()
 
 
-def _gradebook_writer(
-    options: argparse.Namespace,
-) -> Callable[[dict[str, Any], Path | None], None]:
-    if options.no_gradebook:
-        return lambda result, path: None
-    from .gradebook import GradebookError, Writer
+class Gradebook:
+    """nbgrader's gradebook, where it is wanted. Its errors end the run; no result is lost."""
 
-    try:
-        writer = Writer(options.course, options.assignment)
-    except GradebookError as error:
-        raise EngineError(str(error)) from error
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._writer = None
+        if not options.no_gradebook:
+            with self._errors():
+                from .gradebook import Writer  # late: loading it takes long
 
-    def record(result: dict[str, Any], path: Path | None) -> None:
+                self._writer = Writer(options.course, options.assignment)
+
+    def add(self, result: dict[str, Any], path: Path | None) -> None:
+        if self._writer:
+            with self._errors("results so far are kept; run again to go on"):
+                self._writer.add(result, path)
+
+    def flush(self) -> None:
+        if self._writer:
+            with self._errors("results are kept; run again to go on"):
+                self._writer.flush()
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _errors(more: str = "") -> Iterator[None]:
+        from .gradebook import GradebookError
+
         try:
-            writer.write(result, path)
+            yield
         except GradebookError as error:
-            raise EngineError(f"{error} (results so far are kept; run again to go on)") from error
-
-    return record
+            raise EngineError(f"{error} ({more})" if more else str(error)) from error
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -32,11 +32,17 @@ class Replies(list):
 
     def __init__(self) -> None:
         super().__init__()
-        self.computed: dict[int, Any] = {}  # by the id of the Later
+        self._computed: dict[int, Any] = {}  # by the id of the Later
+
+    def compute(self, value: Later) -> Any:
+        """What `value` stands for, computed when it is asked for first."""
+        if id(value) not in self._computed:
+            self._computed[id(value)] = object.__getattribute__(value, "_compute")(self)
+        return self._computed[id(value)]
 
 
 class Later:
-    """What `compute` will give once the replies are there, see `known`."""
+    """What `compute` will give once the replies are there."""
 
     __slots__ = ("_compute",)
 
@@ -77,8 +83,8 @@ for _name in _BOTH_SIDES:
 
 def _noted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Later:
     """`function(*args, **kwargs)`, later."""
-    args, kwargs = kept(args), kept(kwargs)
-    return Later(lambda replies: function(*known(args, replies), **known(kwargs, replies)))
+    given, named = once_known(args), once_known(kwargs)
+    return Later(lambda replies: function(*given(replies), **named(replies)))
 
 
 def later(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,28 +106,28 @@ def unknown(value: Any) -> bool:
     return any(map(unknown, value.values())) if type(value) is dict else type(value) is Later
 
 
-def kept(value: Any) -> Any:
-    """`value` as it is now: a test may go on to change its tensors in place."""
+def once_known(value: Any) -> Callable[[Replies], Any]:
+    """A function that gives `value`, with what stands for each Later in it.
+
+    Everything else is given as it is now: a test may go on to change its tensors in place.
+    """
     if type(value) is Later:
-        return value
+        return lambda replies: replies.compute(value)
+    if not unknown(value):
+        now = _copied(value)
+        return lambda replies: now
+    if type(value) is dict:
+        named = {key: once_known(v) for key, v in value.items()}
+        return lambda replies: {key: give(replies) for key, give in named.items()}
+    kind, parts = type(value), [once_known(v) for v in value]
+    return lambda replies: kind([give(replies) for give in parts])
+
+
+def _copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if type(value) in (list, tuple):
-        return type(value)(map(kept, value))
+        return type(value)(map(_copied, value))
     if type(value) is dict:
-        return {key: kept(v) for key, v in value.items()}
-    return value
-
-
-def known(value: Any, replies: Replies) -> Any:
-    """`value` with what stands for each Later in it, now that the replies are there."""
-    if type(value) is Later:
-        if id(value) not in replies.computed:
-            compute = object.__getattribute__(value, "_compute")
-            replies.computed[id(value)] = compute(replies)
-        return replies.computed[id(value)]
-    if type(value) in (list, tuple):
-        return type(value)(known(v, replies) for v in value)
-    if type(value) is dict:
-        return {key: known(v, replies) for key, v in value.items()}
+        return {key: _copied(v) for key, v in value.items()}
     return value

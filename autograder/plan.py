@@ -18,7 +18,7 @@ import torch
 
 from . import protocol
 from .compare import planning, recording
-from .later import Later, NotYet, Replies, kept, known, unknown
+from .later import Later, NotYet, Replies, once_known, unknown
 from .student import Student
 from .verdict import LearnerError
 
@@ -37,8 +37,8 @@ class Judgement:
     """A call of `expect`, or of a function that leads to some, with replies among the arguments."""
 
     function: Callable[..., None]
-    args: tuple
-    kwargs: dict[str, Any]
+    args: Callable[[Replies], tuple]
+    kwargs: Callable[[Replies], dict[str, Any]]
 
 
 Plan = list[Call | Judgement]
@@ -61,7 +61,7 @@ class _Planner:
     def judge(self, function: Callable[..., None], args: tuple, kwargs: dict[str, Any]) -> None:
         if not (unknown(args) or unknown(kwargs)):
             function(*args, **kwargs)  # raises where only an error of the learner's is right
-        self.steps.append(Judgement(function, kept(args), kept(kwargs)))
+        self.steps.append(Judgement(function, once_known(args), once_known(kwargs)))
 
 
 def make(
@@ -100,7 +100,7 @@ def _follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
         if isinstance(step, Call):
             replies.append(ask(step))
         else:
-            step.function(*known(step.args, replies), **known(step.kwargs, replies))
+            step.function(*step.args(replies), **step.kwargs(replies))
 
 
 def shapes_of(request: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:

@@ -64,7 +64,7 @@ class GradeInSandbox(NbGraderPreprocessor):
         with Writer(Path(course.root), assignment, resources["nbgrader"]["db_url"]) as writer:
             result = engine.grade_notebook(assignment, submitted, seed=self.seed)
             result = {**result, "student": student}
-            notebook = writer.record(result, submitted, put_notebook=False)
+            notebook = writer.record(result, submitted)
         if result["status"] != "graded":
             self.log.error("%s was not graded: %s", student, result["reason"])
         graded = Path(course.format_path(course.autograded_directory, student, assignment))

@@ -184,8 +184,10 @@ class Bench:
         ):
 
             def on_result(result: dict[str, Any], path: Path | None) -> None:
-                writer.write(result, path)
+                writer.add(result, path)
                 results.append(result)
+                if len(results) == count:
+                    writer.flush()
                 if len(results) in (1, count):
                     used.append(machine.cpu_seconds())
                 moments.append(time.monotonic())

@@ -31,7 +31,7 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import event
 
-from autograder.gradebook import GradebookError, Writer
+from autograder.gradebook import TOGETHER, GradebookError, Writer
 from autograder.gradebook.autograded import literal
 
 STUDENTS = {
@@ -234,6 +234,42 @@ def test_a_submission_is_recorded_with_one_commit(course: Path) -> None:
         event.listen(writer.database._engine, "commit", commits.append)
         writer.write(result_of("student01"), submission_path(course, "student01"))
     assert len(commits) == 1
+
+
+def test_results_that_were_added_share_commits_and_none_is_left_out(
+    course: Path, tmp_path: Path
+) -> None:
+    students = [f"student{n:02d}" for n in range(20, 23 + 2 * TOGETHER)]
+    commits, alone = [], make_course(tmp_path / "alone", {})
+    with Writer(course, "layernorm") as writer:
+        event.listen(writer.database._engine, "commit", commits.append)
+        for student in students:
+            writer.add(result_of(student, 2.5), None)
+        assert len(commits) == 2
+    assert len(commits) == 3
+    with Writer(alone, "layernorm") as writer:
+        for student in students:
+            writer.write(result_of(student, 2.5), None)
+    assert facts_of(course) == facts_of(alone)
+    assert len(list((course / "autograded").glob("*/layernorm/layernorm.ipynb"))) == len(students)
+
+
+def test_one_result_that_cannot_be_recorded_keeps_back_none_before_it(course: Path) -> None:
+    with Writer(course, "layernorm") as writer:
+        writer.add(result_of("student01"), None)
+        writer.add(result_of("student02"), None)
+        writer.add(result_of("a/b"), None)
+        with pytest.raises(GradebookError, match="student id"):
+            writer.flush()
+    assert set(facts_of(course)) == {"student01", "student02"}
+
+
+def test_results_wait_no_longer_where_the_run_ends_in_an_error(course: Path) -> None:
+    with pytest.raises(KeyError), Writer(course, "layernorm") as writer:
+        writer.write(result_of("student02"), None)
+        writer.add(result_of("student01"), None)
+        raise KeyError
+    assert set(facts_of(course)) == {"student02"}
 
 
 def test_a_manual_grade_survives_and_asks_for_a_look_only_when_the_score_changed(

@@ -1,8 +1,9 @@
-"""The one writer of nbgrader's gradebook: one submission, one transaction, one commit.
+"""The one writer of nbgrader's gradebook: whole submissions, by one transaction, one commit.
 
 A result goes in three steps inside one transaction: rows, then the files of autograded/, then the
-commit. A crash between two of them leaves a submission that formgrader lists as not graded yet, and
-writing the same result again repairs it. Writing the same result twice changes nothing.
+commit. A crash between two of them leaves submissions that formgrader lists as not graded yet, and
+writing the same results again repairs it. Writing the same result twice changes nothing. Several
+results may share a transaction: what begins and ends one takes as long as the rows of one.
 
 What a person entered (manual scores, comments, extra credit, extensions) is never touched.
 """
@@ -12,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,9 +34,11 @@ from .autograded import Learner
 from .database import Database, GradebookError
 from .rows import Cell, Known, Submission
 from .timestamps import FILE as TIMESTAMP
-from .timestamps import handed_in
+from .timestamps import HandedIn, handed_in
 
 __all__ = ["GradebookError", "Writer", "course"]
+
+TOGETHER = 6  # results that `add` gathers for one transaction
 
 _ROLES = {"grade": api.GradeCell, "solution": api.SolutionCell, "task": api.TaskCell}
 
@@ -47,6 +51,17 @@ def course(root: Path) -> tuple[CourseDirectory, Config]:
     directory = CourseDirectory(config=config)
     directory.root = str(root)
     return directory, config
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What is to be recorded of one submission."""
+
+    student: str
+    result: Mapping[str, Any]
+    learner: Learner
+    notebook: NotebookNode  # the autograded one
+    stamp: HandedIn
 
 
 class Writer:
@@ -68,12 +83,17 @@ class Writer:
         self.released_path = release / f"{assignment}.ipynb"
         self.released = self._read_released()
         self._known: Known | None = None
+        self._waiting: list[tuple[Mapping[str, Any], Path | None]] = []
 
     def __enter__(self) -> Writer:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
 
     def close(self) -> None:
         self.database.close()
@@ -95,39 +115,65 @@ class Writer:
         learner: what to show of it; by default it is read from `notebook_path`.
         Raises GradebookError with a one-line reason; then nothing of this submission is recorded.
         """
-        self.record(result, notebook_path, learner=learner)
+        self._transaction([self._prepared(result, notebook_path, learner)])
 
-    def record(
-        self,
-        result: Mapping[str, Any],
-        notebook_path: Path | None,
-        *,
-        learner: Learner | None = None,
-        put_notebook: bool = True,
-    ) -> NotebookNode:
-        """As `write`, and give the autograded notebook; nbgrader stores it itself."""
+    def add(self, result: Mapping[str, Any], notebook_path: Path | None) -> None:
+        """As `write`, but perhaps later, together with others, and by `flush` at the latest.
+
+        Raises GradebookError, with those recorded that were added before the one at fault.
+        """
+        self._waiting.append((result, notebook_path))
+        if len(self._waiting) >= TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Record what was added and still waits."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            self._transaction([self._prepared(*one) for one in waiting])
+        except GradebookError:
+            for one in waiting:
+                self.write(*one)  # raises at the one at fault
+
+    def record(self, result: Mapping[str, Any], notebook_path: Path) -> NotebookNode:
+        """As `write`, and give the autograded notebook, which nbgrader stores itself."""
+        entry = self._prepared(result, notebook_path)
+        self._transaction([entry], put_notebooks=False)
+        return entry.notebook
+
+    def _prepared(
+        self, result: Mapping[str, Any], path: Path | None, learner: Learner | None = None
+    ) -> _Entry:
         student = self._student_id(result)
         if learner is None:
-            learner = autograded.read_learner(notebook_path, self._handed_out)
+            learner = autograded.read_learner(path, self._handed_out)
         notebook = autograded.build(self.released, learner, result)
-        stamp = handed_in(notebook_path, self._folder(self.course.submitted_directory, student))
-        target = self._folder(self.course.autograded_directory, student)
+        stamp = handed_in(path, self._folder(self.course.submitted_directory, student))
+        return _Entry(student, result, learner, notebook, stamp)
+
+    def _transaction(self, entries: Sequence[_Entry], put_notebooks: bool = True) -> None:
+        if not entries:
+            return
 
         def transaction(session: Session) -> None:
+            connection = session.connection()
             known = self._known
-            if known is None or not known.still_holds(session.connection()):
+            if known is None or not known.still_holds(connection):
                 known = self._known = self._ensure_notebook(session)
-            rows = Submission(session.connection(), known, student)
-            self._record(rows, student, result, learner, stamp.time)
-            mode = 0o664 if self.course.groupshared else 0o444
-            if put_notebook:
-                text_ = autograded.dumps(notebook)
-                _put(target / f"{self.assignment}.ipynb", text_, mode)
-            if stamp.text is not None:
-                _put(target / TIMESTAMP, stamp.text, mode)
+            for entry in entries:
+                self._record(Submission(connection, known, entry.student), entry)
+            for entry in entries:
+                self._put_files(entry, put_notebooks)
 
         self.database.transaction(transaction)
-        return notebook
+
+    def _put_files(self, entry: _Entry, put_notebook: bool) -> None:
+        target = self._folder(self.course.autograded_directory, entry.student)
+        mode = 0o664 if self.course.groupshared else 0o444
+        if put_notebook:
+            _put(target / f"{self.assignment}.ipynb", autograded.dumps(entry.notebook), mode)
+        if entry.stamp.text is not None:
+            _put(target / TIMESTAMP, entry.stamp.text, mode)
 
     def _folder(self, step: str, student: str) -> Path:
         return Path(self.course.format_path(step, student, self.assignment))
@@ -245,19 +291,13 @@ class Writer:
             scores[cell] = float(exercise["score"])
         return scores
 
-    def _record(
-        self,
-        rows: Submission,
-        student: str,
-        result: Mapping[str, Any],
-        learner: Learner,
-        when: datetime | None,
-    ) -> None:
-        total = self._grades(rows, result, learner)
-        news = self._comments(rows, result, learner)
+    def _record(self, rows: Submission, entry: _Entry) -> None:
+        total = self._grades(rows, entry.result, entry.learner)
+        news = self._comments(rows, entry.result, entry.learner)
         # Only when something changed: a person who took the flag away is not asked again.
-        flag = news and bool(result["review"])
-        rows.finish(when, flag, self._late_penalty(student, when, rows.due, total))
+        flag = news and bool(entry.result["review"])
+        when = entry.stamp.time
+        rows.finish(when, flag, self._late_penalty(entry.student, when, rows.due, total))
 
     def _grades(self, rows: Submission, result: Mapping[str, Any], learner: Learner) -> float:
         """Set the automatic scores, and give the score of the notebook as nbgrader counts it."""
