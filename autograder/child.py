@@ -98,6 +98,7 @@ class Child:
             findings = forbidden.find(notebook.cells, suite.exercises, suite.forbidden)
             findings += forbidden.not_reached(notebook.cells, suite.exercises, suite.must_reach)
             findings += forbidden.second_loops(notebook.cells, suite.one_loop)
+            findings += forbidden.outside_kernels(notebook.cells, suite.plumbing_only, suite.stubs)
             self.tell(
                 sha256=notebook.sha256,
                 notices=[*notebook.notices, *self.suite.shortcomings],

@@ -99,6 +99,12 @@ class _Grading:
                     f"This exercise asks you to use {finding['detail']}, and nothing that "
                     f"`{finding['exercise']}` calls does.",
                 )
+            if finding["kind"] == "outside-kernel" and self.suite.policy == "zero":
+                self.unit.zeroed.setdefault(
+                    finding["exercise"],
+                    f"Here kernels do the work, and line {finding['line']} computes outside of "
+                    f"one, with {finding['detail']}: `{source.strip()}`. Do this in the kernel.",
+                )
 
     def end(self) -> bool:
         """End the worker. True when the unit is finished, False when more is to be run."""

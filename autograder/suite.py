@@ -91,6 +91,7 @@ class Suite:
     kernels: Kernels | None = None
     advice: bool = False  # whether kernels are compiled for a GPU, after the tests
     must_reach: list[str] = field(default_factory=list)  # each exercise must lead to one of these
+    plumbing_only: list[str] = field(default_factory=list)  # only kernels compute with tensors
     one_loop: list[str] = field(default_factory=list)  # where a second loop is worth a look
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
     _plans: dict[tuple[str, str, int], plan.Plan | None] = field(default_factory=dict)
@@ -102,6 +103,11 @@ class Suite:
     @cached_property
     def released(self) -> submission.Released:
         return submission.released(self.notebook)
+
+    @cached_property
+    def stubs(self) -> list[str]:
+        """The code that learners start from."""
+        return [cell.source for cell in self.released.cells if cell.kind == "solution"]
 
     @property
     def notebook(self) -> Path:
@@ -251,6 +257,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
         must_reach=settings.get("must_reach", []),
         advice=settings.get("advice", False),
         one_loop=settings.get("one_loop", []),
+        plumbing_only=settings.get("plumbing_only", []),
     )
 
 

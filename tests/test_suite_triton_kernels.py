@@ -374,9 +374,70 @@ def test_a_function_without_a_kernel_earns_nothing_though_it_is_right(tmp_path):
     )
     exercises, result = graded(NAME, tmp_path, {"row_sum": right})
     assert exercises["row_sum"]["score"] == 0
-    assert {r["kind"] for r in result["review"]} == {"not-reached"}
+    assert {r["kind"] for r in result["review"]} == {"not-reached", "outside-kernel"}
     said = {t["message"] for t in exercises["row_sum"]["tests"] if t["verdict"] == "wrong"}
     assert any("asks you to use triton.jit, and nothing that `row_sum` calls" in m for m in said)
+
+
+NEVER = """
+_kernels = layer_norm_forward
+def layer_norm_forward(x, weight, bias, eps):
+    if x.shape[0] < 0:
+        return _kernels(x, weight, bias, eps)
+    h, D = x.float(), x.shape[-1]
+    mean, var = 0 * h[..., 0], 0 * h[..., 0]
+    for k in range(D):
+        mean = mean + h[..., k] / D
+    for k in range(D):
+        var = var + (h[..., k] - mean) * (h[..., k] - mean) / D
+    rstd = 1 / (var + eps) ** 0.5
+    y = (h - mean[..., None]) * rstd[..., None]
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).to(x.dtype), mean, rstd
+"""
+BESIDE = """
+@triton.jit
+def _copy(x_ptr, y_ptr, D, BLOCK: tl.constexpr):
+    row, cols = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * D + cols, mask=cols < D)
+    tl.store(y_ptr + row * D + cols, x, mask=cols < D)
+
+def row_sum(x):
+    rows = as_rows(x).contiguous()
+    spare, out = torch.empty_like(rows), torch.zeros(x.shape[:-1])
+    _copy[(len(rows),)](rows, spare, x.shape[-1], BLOCK=triton.next_power_of_2(x.shape[-1]))
+    for column in spare.float().unbind(-1):
+        out = out.add(column.reshape(out.shape))
+    return out
+"""
+INSIDE = """
+@triton.jit
+def _beside(x_ptr, out_ptr, D, ROWS: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    tl.load(x_ptr + cols, mask=cols < D, other=0.0)
+    if tl.program_id(0) == 0:
+        for k in range(D):
+            OUT += ROWS[:, k]
+
+def row_sum(x):
+    rows = as_rows(x)
+    out = torch.zeros(rows.shape[0])
+    block = triton.next_power_of_2(rows.shape[1])
+    _beside[(len(rows),)](rows, out, rows.shape[1], ROWS=rows.float(), OUT=out, BLOCK=block)
+    return out.reshape(x.shape[:-1])
+"""
+BY_HAND = {"layer_norm_forward": NEVER, "row_sum": BESIDE, "row_sum ": INSIDE}
+
+
+@pytest.mark.parametrize("which", BY_HAND)
+def test_right_numbers_from_beside_a_kernel_earn_nothing(tmp_path, which):
+    name = which.strip()
+    source = release.solution_cells(NAME)[name] + BY_HAND[which]
+    exercises, result = graded(NAME, tmp_path, {name: source})
+    assert exercises[name]["score"] == 0
+    assert "outside-kernel" in {r["kind"] for r in result["review"] if r["exercise"] == name}
+    said = {t["message"] for t in exercises[name]["tests"] if t["verdict"] == "wrong"}
+    assert any(m.startswith("Here kernels do the work, and line ") for m in said), said
 
 
 @pytest.mark.parametrize("style", STYLES)

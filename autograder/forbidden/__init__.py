@@ -16,6 +16,7 @@ from typing import Literal
 from ..magics import parse
 from ..notebook import one_line
 from ..submission import Cell
+from . import host
 from .aliases import LIBRARY, MADE, UNKNOWN, Value, owner, paths
 from .expressions import SELVES
 from .loops import beyond_the_first
@@ -40,7 +41,9 @@ class Finding:
     line: int
     detail: str
     source_line: str
-    kind: Literal["forbidden-call", "not-reached", "suspicious"] = "forbidden-call"
+    kind: Literal["forbidden-call", "not-reached", "outside-kernel", "suspicious"] = (
+        "forbidden-call"
+    )
 
     @property
     def place(self) -> tuple[int, int]:
@@ -65,6 +68,22 @@ def second_loops(cells: Sequence[Cell], graded_names: Collection[str]) -> list[F
         _finding(name, "suspicious", "a second loop", by_index[index], line)
         for name, index, line in beyond_the_first(cells, graded_names)
     ]
+
+
+def outside_kernels(
+    cells: Sequence[Cell], graded_names: Collection[str], stubs: Sequence[str]
+) -> list[Finding]:
+    """Exercises that compute with tensors outside of their kernels, and doubts: see `host`.
+
+    stubs: sources of the released cells, whose annotations say what is a tensor.
+    """
+    if not graded_names:
+        return []
+    called = host.arguments(stubs, graded_names)
+    findings: dict[str, list[Finding]] = {name: [] for name in graded_names}
+    for name, kind, detail, position, line in host.outside_kernels(cells, called):
+        findings[name].append(_finding(name, kind, detail, cells[position], line))
+    return [finding for found in findings.values() for finding in _first(found)]
 
 
 def find(

@@ -36,10 +36,11 @@
 # docstring of each exercise is the full specification.
 #
 # **Rules.** The work on `x` is done in kernels: a function that launches none of its own earns
-# nothing, and no torch operation takes a mean, a sum, a root or a norm of a tensor. One sum is
-# allowed, that of the partial results in exercise 3. Kernels use no atomics and no locks. You may
-# change the arguments of a kernel and write further ones; keep the names and the arguments of the
-# five functions.
+# nothing. Around its kernels a function makes, reshapes and converts tensors and asks for their
+# shapes, but it does not compute with them: no `+` or `.item()`, no loop over numbers, no mean, root
+# or norm of torch. One sum is allowed, that of the partial results in exercise 3. Kernels use no
+# atomics and no locks. You may change the arguments of a kernel and write further ones; keep the
+# names and the arguments of the five functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `triton_kernels.ipynb`, without
 # renaming it.
@@ -1034,7 +1035,7 @@ def add_layer_norm(
 #   were run in another order can hide a mistake.
 # - All five check cells print that their checks pass. The hidden tests go further: read the
 #   docstrings once more and try shapes, dtypes and strides that the checks do not use.
-# - Each function launches a kernel, and no torch operation does the work on `x`.
+# - Each function launches a kernel, and nothing outside of kernels computes with tensors.
 # - The written question has an answer in its own cell.
 # - The functions still have their names and arguments. An exercise you leave out costs only its own
 #   points.
