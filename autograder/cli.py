@@ -6,7 +6,6 @@ Exit code 0: every submission was graded, whatever the scores. 1: some could not
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import importlib.util
 import os
@@ -15,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -118,16 +117,7 @@ def _grade(options: argparse.Namespace) -> int:
     submitted = engine.submissions(folder, options.assignment)
     results = options.results or options.course / "results" / options.assignment
     progress = Progress(len(submitted), sys.stderr)
-    gradebook: Gradebook
-
-    def load() -> None:
-        nonlocal gradebook
-        gc.disable()  # imports leave little to collect, and to look for it takes long
-        try:
-            gradebook = Gradebook(options)
-        finally:
-            gc.freeze()
-            gc.enable()
+    gradebook = Gradebook(options)
 
     def on_result(result: dict[str, Any], path: Path | None) -> None:
         gradebook.add(result, path)
@@ -148,7 +138,7 @@ def _grade(options: argparse.Namespace) -> int:
 
     graded = engine.grade(
         options.assignment, submitted, results=results, jobs=options.jobs, seed=options.seed,
-        weak=options.weak, dask=options.dask, while_starting=load, on_result=on_result,
+        weak=options.weak, dask=options.dask, on_result=on_result,
         on_class=on_class,
     ).as_dict()  # fmt: skip
     from . import report
@@ -189,35 +179,40 @@ def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
 
 
 class Gradebook:
-    """nbgrader's gradebook, where it is wanted. Its errors end the run; no result is lost."""
+    """nbgrader's gradebook, where it is wanted. Its errors end the run, and no result is lost.
+
+    It is opened with the second result: loading nbgrader takes a second, and the first grade is
+    there by then.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self._writer = None
-        if not options.no_gradebook:
-            with self._errors():
-                from .gradebook import Writer  # late: loading it takes long
-
-                self._writer = Writer(options.course, options.assignment)
+        self._options, self._writer = options, None
+        self._first: list[tuple[dict[str, Any], Path | None]] = []
 
     def add(self, result: dict[str, Any], path: Path | None) -> None:
-        if self._writer:
-            with self._errors("results so far are kept; run again to go on"):
-                self._writer.add(result, path)
+        if self._options.no_gradebook:
+            return
+        if self._first:
+            self._open().add(result, path)
+        else:
+            self._first.append((result, path))
 
     def flush(self) -> None:
-        if self._writer:
-            with self._errors("results are kept; run again to go on"):
-                self._writer.flush()
+        if self._first:
+            self._open().flush()
 
-    @staticmethod
-    @contextlib.contextmanager
-    def _errors(more: str = "") -> Iterator[None]:
-        from .gradebook import GradebookError
+    def _open(self) -> Any:
+        if self._writer is None:
+            gc.disable()  # imports leave little to collect, and to look for it takes long
+            try:
+                from .gradebook import Writer
 
-        try:
-            yield
-        except GradebookError as error:
-            raise EngineError(f"{error} ({more})" if more else str(error)) from error
+                self._writer = Writer(self._options.course, self._options.assignment)
+            finally:
+                gc.freeze()
+                gc.enable()
+            self._writer.add(*self._first[0])
+        return self._writer
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -166,7 +166,6 @@ def grade(
     seed: int = DEFAULT_SEED,
     weak: bool = False,
     dask: str | None = None,
-    while_starting: Callable[[], None] = lambda: None,
     on_result: Callable[[dict[str, Any], Path | None], None] = lambda result, path: None,
     on_class: Callable[[dict[str, Any]], None] = lambda graded: None,
 ) -> Class:
@@ -175,7 +174,6 @@ def grade(
     on_class: called at the end with the class as a dict, before another run may begin, so that
         its files are never replaced by those of a run that ended earlier.
     results: the folder of this assignment's results; its `units/` holds one file per submission.
-    while_starting: is called while the runner loads; for imports that take long.
     dask: address of a Dask scheduler that gets the units instead of this machine's processes.
     Raises EngineError with a one-line reason.
     """
@@ -193,7 +191,6 @@ def grade(
 
             source = Cluster(assignment, dask, weak)
         with contextlib.closing(source):
-            while_starting()
             hello = source.hello
             graded = Class(
                 assignment, seed, hello["suite_version"], hello["protections"], hello["max_score"]

@@ -255,15 +255,18 @@ def scale(scratch: Path, sizes: list[int], jobs: int) -> dict[str, Any]:
         ]  # fmt: skip
         peak, used, started = machine.Peak(), machine.cpu_seconds(), time.monotonic()
         environment = os.environ | {"COURSE_DB_URL": f"sqlite:///{root}/gradebook.db"}
-        with machine.watched(peak, own=False):
-            process = subprocess.run(
-                command, cwd=ROOT, env=environment, capture_output=True, text=True
-            )
+        with machine.watched(peak, own=False), tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said)
+            first = _until_first_grade(process, root / "results" / "units") - started
+            process.wait()
+            said.seek(0)
+            output = said.read()
         seconds, cpu = time.monotonic() - started, machine.cpu_seconds() - used
         if process.returncode != 0:
-            raise SystemExit(f"grading {size} submissions failed:\n{process.stderr[-2000:]}")
+            raise SystemExit(f"grading {size} submissions failed:\n{output[-2000:]}")
         row = {
             "submissions": size, "seconds": round(seconds, 1),
+            "seconds_to_first_grade": round(first, 2),
             "seconds_per_submission": round(seconds / size, 4),
             "cpu_seconds_per_submission": round(cpu / size, 4),
             "peak_memory_mib": round(peak.mib) or None, "load": machine.load()[0],
@@ -276,6 +279,13 @@ def scale(scratch: Path, sizes: list[int], jobs: int) -> dict[str, Any]:
         "jobs": jobs,
         "classes": classes,
     }
+
+
+def _until_first_grade(process: subprocess.Popen, units: Path) -> float:
+    """Wait for the first result file, or the end. Returns the moment."""
+    while process.poll() is None and not any(units.glob("[!.]*.json")):
+        time.sleep(0.02)
+    return time.monotonic()
 
 
 def _cycle(kind: str) -> list[nbformat.NotebookNode]:

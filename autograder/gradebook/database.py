@@ -22,6 +22,8 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
+from ..engine import EngineError
+
 _KEPT = "no result is lost: repair this and run the same command again"
 
 # What SQLite says, and what the instructor can do about it.
@@ -40,7 +42,7 @@ _LOCKED_SQLITE = ("is locked", "busy")
 _LOCKED_POSTGRESQL = ("55P03", "40P01", "40001", "57P03", "53300")
 
 
-class GradebookError(Exception):
+class GradebookError(EngineError):
     """The gradebook or autograded/ could not be written; the text is one line saying why."""
 
 
