@@ -16,7 +16,6 @@ from .compare import Mismatch
 from .link import RemoteLink, learner_error
 from .notebook import one_line
 from .result import Unit
-from .student import Student
 from .suite import HiddenTest, Suite
 from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
 
@@ -54,7 +53,6 @@ class Child:
         except LearnerError:
             failures = []
         self.note_failures(failures)
-        student = Student(self.link)
         for test in self.suite.tests[len(self.unit.outcomes) :]:
             name = test.exercise
             lost = self.unit.lost.get(name, [])
@@ -63,7 +61,7 @@ class Child:
                 self.tell(outcome=Outcome(Verdict(lost[-1]), text).as_dict())
                 continue
             try:
-                outcome = self.judge(test, student)
+                outcome = self.judge(test)
             except WorkerLost as loss:
                 return self.tell(
                     lost=str(loss.verdict), message=loss.message, name=name, start=False
@@ -122,11 +120,11 @@ class Child:
                 text = self.explain(error).message
                 self.tell(notices=[f"A cell did not run to its end. {text}"])
 
-    def judge(self, test: HiddenTest, student: Student) -> Outcome:
+    def judge(self, test: HiddenTest) -> Outcome:
         """Run one test. Raises WorkerLost when the worker is gone."""
         try:
             steps = self.suite.plan(test, self.unit.seed)
-            plan.run(steps, self.link.ask, lambda: test.run(student, self.unit.seed))
+            plan.run(steps, self.link, lambda student: test.run(student, self.unit.seed))
         except Mismatch as mismatch:
             told = self.told(test.exercise)
             known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got, told)

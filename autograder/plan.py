@@ -8,10 +8,9 @@ after another has no plan, and is run itself.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
@@ -82,16 +81,44 @@ def make(
     return planner.steps
 
 
-def run(steps: Plan | None, ask: Callable[[Call], Any], test: Callable[[], None]) -> None:
+class Link(Protocol):
+    """The learner's code, for a plan and for a test."""
+
+    def ask(self, call: Call) -> Any: ...
+    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any: ...
+
+
+def run(steps: Plan | None, link: Link, test: Callable[[Student], None]) -> None:
     """Judge by a plan. Where there is none, or it ends in an error of the learner's, by the test.
 
-    A test may expect an error, and a plan cannot. Raises what `ask` and `test` raise, and Mismatch.
+    A test may expect an error, and a plan cannot. Raises what the link and `test` raise.
     """
+    failed: LearnerError | None = None
     if steps is not None:
-        with contextlib.suppress(LearnerError), recording(judging=True):
-            return _follow(steps, ask)
+        try:
+            with recording(judging=True):
+                return _follow(steps, link.ask)
+        except LearnerError as error:
+            failed = error
+    counting = _CountsErrors(link)
     with recording(judging=True):
-        test()
+        test(Student(counting))
+    if failed and not counting.errors:
+        raise failed  # code that fails the first time only is not right
+
+
+class _CountsErrors:
+    """A link, and how many errors of the learner's came over it."""
+
+    def __init__(self, link: Link) -> None:
+        self.link, self.errors = link, 0
+
+    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
+        try:
+            return self.link.perform(name, op, request)
+        except LearnerError:
+            self.errors += 1
+            raise
 
 
 def _follow(steps: Plan, ask: Callable[[Call], Any]) -> None:

@@ -17,7 +17,7 @@ import torch
 from autograder import forbidden, plan, protocol, submission, worker
 from autograder import suite as suites
 from autograder.compare import Mismatch
-from autograder.student import LocalLink, Student
+from autograder.student import LocalLink
 from autograder.verdict import LearnerError, Verdict, explain_error
 
 torch.set_num_threads(1)  # as the runner does
@@ -78,7 +78,7 @@ def outcomes(
         named, message, verdict = None, "", Verdict.PASS
         try:
             steps = suite.plan(test, seed) if planned else None
-            plan.run(steps, LocalAsker(namespace).ask, partial(_run, test, namespace, seed))
+            plan.run(steps, LocalAsker(namespace), partial(test.run, seed=seed))
         except Mismatch as error:
             verdict, message = Verdict.WRONG, error.message
             if recognise:
@@ -93,10 +93,6 @@ def outcomes(
             verdict, message = Verdict.WRONG, str(error)
         points = test.points if verdict == Verdict.PASS else 0.0
         yield Graded(test.name, test.exercise, str(verdict), points, message, named)
-
-
-def _run(test: suites.HiddenTest, namespace: Mapping[str, Any], seed: int) -> None:
-    test.run(Student.local(namespace), seed)
 
 
 class LocalAsker(LocalLink):

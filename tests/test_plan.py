@@ -9,7 +9,6 @@ from in_process import LocalAsker, gradable, grade, load
 from autograder import compare, misconceptions, plan, protocol
 from autograder.compare import Mismatch, expect, judging
 from autograder.later import Later, NotYet, Replies, later, once_known
-from autograder.student import Student
 from autograder.verdict import LearnerError, WorkerLost
 
 
@@ -26,7 +25,7 @@ def judged(test, **namespace):
     steps = made(test)
     assert steps is not None
     try:
-        plan.run(steps, LocalAsker(namespace).ask, lambda: test(Student.local(namespace)))
+        plan.run(steps, LocalAsker(namespace), test)
     except Mismatch as mismatch:
         return mismatch.message
     return None
@@ -138,7 +137,7 @@ def test_the_first_expectation_that_fails_is_told_with_its_number():
             expect(student.same(number), number)
 
     with pytest.raises(Mismatch) as raised:
-        plan.run(made(test), LocalAsker({"same": lambda x: min(x, 2.0)}).ask, pytest.fail)
+        plan.run(made(test), LocalAsker({"same": lambda x: min(x, 2.0)}), pytest.fail)
     assert (raised.value.index, raised.value.got) == (2, 2.0)
 
 
@@ -216,11 +215,30 @@ def test_where_the_learner_s_code_fails_the_test_itself_decides():
 
 
 def test_where_the_worker_is_lost_nothing_is_run_again():
-    def ask(call):
-        raise WorkerLost("crashed", "it is gone")
+    class Gone:
+        def ask(self, call):
+            raise WorkerLost("crashed", "it is gone")
 
     with pytest.raises(WorkerLost):
-        plan.run(made(lambda student: student.f(1.0)), ask, pytest.fail)
+        plan.run(made(lambda student: student.f(1.0)), Gone(), pytest.fail)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_code_that_fails_only_at_first_has_failed(times):
+    def test(student):
+        expect(student.double(1.0), 2.0)
+        expect(student.double(2.0), 4.0)
+
+    calls = []
+
+    def double(x):
+        calls.append(x)
+        if len(calls) <= times:
+            raise ValueError
+        return 2 * x
+
+    with pytest.raises(LearnerError):
+        judged(test, double=double)
 
 
 def test_planning_ends_with_the_plan():
