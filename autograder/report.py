@@ -30,6 +30,7 @@ from .gradebook.autograded import (
     points,
     read_released,
     released_points,
+    told_once,
 )
 from .summary import VERDICTS, protections, summarize
 
@@ -261,7 +262,9 @@ class _Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters.update(points=points, plain=_one_line, prose=_prose)
+        self._environment.filters.update(
+            points=points, plain=_one_line, prose=_prose, told_once=told_once
+        )
         self._style = (TEMPLATES / "report.css").read_text(encoding="utf-8")
 
     def render(self, template: str, *, up: str, **values: Any) -> str:

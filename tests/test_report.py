@@ -246,6 +246,16 @@ def test_a_test_worth_no_points_still_gives_its_message(report: Path) -> None:
     assert "It took longer than 10 s." in _Page(report / "feedback/student04.html").text
 
 
+def test_the_learners_page_tells_a_mistake_once_and_then_refers_to_it(tmp_path: Path) -> None:
+    submission = _submission("student01")
+    tests = submission["exercises"][0]["tests"]
+    tests[2:] = [tests[1] | {"name": "test_more", "title": "Title of test_more."}]
+    write_report(_class(submission), tmp_path)
+    page = _Page(tmp_path / "feedback" / "student01.html")
+    assert page.text.count("dividing by D.") == 1 and "The same as above." in page.text
+    assert page.text.count("This mistake has a name") == 1
+
+
 def test_full_marks_are_said_plainly(report: Path) -> None:
     page = _Page(report / "feedback/student01.html")
     assert "Everything holds: all hidden tests pass." in page.text

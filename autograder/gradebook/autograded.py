@@ -129,28 +129,35 @@ def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any
     if tests and all(t["verdict"] == "not-implemented" for t in tests):
         lines.append(f"[not-implemented] {plain(tests[0]['message'])} ({len(tests)} tests wait.)")
         return "\n".join(lines)
-    told: dict[str, str] = {}  # message: title of the test that it was told for
-    last = None
-    for test in tests:
+    for test, said in told_once(tests):
         title = plain(test.get("title") or test["name"], 300)
         earned = f"{points(test['points'])} of {points(test['max_points'])}"
         lines.append(f"[{test['verdict']}] {title} ({earned})")
-        message, link = test.get("message"), test.get("link")
-        if message and message in told:
-            above = "above" if message == last else f'for "{told[message]}"'
-            lines += _wrapped(f"The same as {above}.")
-            last = message
-            continue
-        if message and last and _NUMBER.sub("", message) == _NUMBER.sub("", last):
-            lines += _wrapped("The same as above, with other numbers.")
-            continue
-        if message:
-            told[message], last = title, message
-        for extra in (message, link and f"Read in the book: {link}"):
+        link = test.get("link") if said == test.get("message") else None
+        for extra in (said, link and f"Read in the book: {link}"):
             if extra:
                 for paragraph in plain(extra).split("\n"):
                     lines += _wrapped(paragraph)
     return "\n".join(lines)
+
+
+def told_once(
+    tests: Sequence[Mapping[str, Any]],
+) -> list[tuple[Mapping[str, Any], str | None]]:
+    """Each test with what is said of it: its message, or where an earlier test has the same."""
+    told: dict[str, str] = {}  # message: title of the test that it was told for
+    pairs, last = [], None
+    for test in tests:
+        said = message = test.get("message")
+        if message and message in told:
+            above = "above" if message == last else f'for "{told[message]}"'
+            said, last = f"The same as {above}.", message
+        elif message and last and _NUMBER.sub("", message) == _NUMBER.sub("", last):
+            said = "The same as above, with other numbers."
+        elif message:
+            told[message], last = plain(test.get("title") or test["name"], 300), message
+        pairs.append((test, said))
+    return pairs
 
 
 def _wrapped(paragraph: str) -> list[str]:
