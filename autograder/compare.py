@@ -68,8 +68,11 @@ def recording(judging: bool) -> Iterator[list[Any]]:
 
 
 @contextmanager
-def planning(note: Callable[..., None]) -> Iterator[None]:
-    """Have `note(function, args, kwargs)` called instead of every function that judges."""
+def planning(note: Callable[..., None] | None) -> Iterator[None]:
+    """Have `note(function, args, kwargs)` called instead of every function that judges.
+
+    None: for a while they judge again.
+    """
     global _plan
     outer, _plan = _plan, note
     try:

@@ -59,7 +59,8 @@ class _Planner:
 
     def judge(self, function: Callable[..., None], args: tuple, kwargs: dict[str, Any]) -> None:
         if not (unknown(args) or unknown(kwargs)):
-            function(*args, **kwargs)  # raises where only an error of the learner's is right
+            with planning(None):
+                function(*args, **kwargs)  # raises where only an error of the learner's is right
         self.steps.append(Judgement(function, once_known(args), once_known(kwargs)))
 
 

@@ -173,6 +173,20 @@ def test_a_function_that_judges_is_part_of_the_plan():
     assert judged(test, many=lambda n: [1.0, 2.0]) == "The output is a wrong number."
 
 
+def test_what_needs_no_reply_is_judged_while_planning_and_counted_once():
+    @judging
+    def expect_twice(got, want):
+        expect(got, want)
+        expect(got, want)
+
+    def test(student):
+        expect_twice(1.0, 1.0)
+        expect(student.f(2.0), 2.0)
+
+    assert len(made(test)) == 3
+    assert made(lambda student: expect_twice(1.0, 2.0)) is None
+
+
 def test_a_test_that_looks_at_a_reply_has_no_plan():
     def test(student):
         expect(student.twice(2.0 if float(student.twice(1.0)) > 0 else 3.0), 4.0)
@@ -275,6 +289,36 @@ def test_a_plan_judges_every_known_mistake_as_the_test_does(assignment):
     for namespace in versions(assignment):
         planned = grade(assignment, namespace, recognise=False)
         assert planned == grade(assignment, namespace, recognise=False, planned=False)
+
+
+class Odd(torch.nn.Module):
+    """A module that takes anything and gives nothing."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, *args, **kwargs):
+        return None
+
+
+def fails(*args, **kwargs):
+    raise ValueError
+
+
+ODD = {
+    "nothing": lambda *args, **kwargs: None, "a number": lambda *args, **kwargs: 0.5,
+    "no values": lambda *args, **kwargs: (), "an empty tensor": lambda *args, **kw: torch.empty(0),
+    "text": lambda *args, **kwargs: "text", "its argument": lambda x, *args, **kwargs: x,
+    "an error": fails, "a module": Odd,
+}  # fmt: skip
+
+
+@ALL
+@pytest.mark.parametrize("name", ODD)
+def test_a_plan_judges_an_odd_reply_as_the_test_does(assignment, name):
+    namespace = dict.fromkeys(load(assignment).exercises, ODD[name])
+    planned = grade(assignment, namespace, recognise=False)
+    assert planned == grade(assignment, namespace, recognise=False, planned=False)
 
 
 @ALL
