@@ -161,13 +161,6 @@ def row_sum(x):
         a = b; b = c; c = d; d = e; e = f; f = g; g = h; h = x[..., 0]
     return a + a
 """,
-    "chain of boxes": """
-def row_sum(x):
-    A, B, C, D, E, F = [], [], [], [], [], []
-    for i in range(9):
-        A += B[:1]; B += C[:1]; C += D[:1]; D += E[:1]; E += F[:1]; F.append(x[..., 0])
-    return A[0] + A[0]
-""",
     "a value kept by continue": """
 def row_sum(x):
     s = 1

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 from alternatives.triton_kernels import STYLES
-from changed_kernels import POINTS
+from changed_kernels import POINTS, changed
 from host_findings import KERNEL, NAME, findings, has_triton
 
 from autograder import release
@@ -255,6 +255,89 @@ def check():
         print(f"{i}: {x[i].tolist()} {row_sum(x)[i].item() + 1}")
 check()
 """,
+    "cells that try and time": """
+import time
+import timeit
+
+import numpy as np
+import matplotlib.pyplot as plt
+from torch import nn
+
+def row_sum(x):
+    rows = as_rows(x)
+    out = torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device)
+    M, D = rows.shape
+    k[(M,)](rows, out, rows.stride(0), D, BLOCK=triton.next_power_of_2(D))
+    return out
+
+def reference(x):
+    total = torch.zeros(x.shape[:-1])
+    for column in x.unbind(-1):
+        total += column
+    return total
+
+def bench(f, *args):
+    start = time.perf_counter()
+    for _ in range(3):
+        f(*args)
+    return (time.perf_counter() - start) / 3
+
+x = torch.randn(4, 7)
+for f in (row_sum, reference, lambda t: t.sum(-1)):
+    print(f.__name__, bench(f, x))
+print(timeit.timeit(lambda: row_sum(x), number=3), (row_sum(x) - reference(x)).abs().max().item())
+times = {D: bench(row_sum, torch.randn(2, D)) for D in (4, 8)}
+plt.plot(list(times), [1e6 * t for t in times.values()])
+assert np.allclose(row_sum(x).numpy(), x.numpy().sum(-1), atol=1e-5), "differs"
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(7))
+
+    def forward(self, x):
+        return row_sum(x * self.weight) + 1
+
+    def __repr__(self):
+        return "Net()"
+
+net = Net().to("cpu").eval()
+print(net, net(x))
+try:
+    row_sum("no tensor")
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+""",
+    "imports of its own, guarded": """
+import math
+try:
+    import triton
+    import triton.language as tl
+    HAS = True
+except ImportError:
+    HAS = False
+from torch import Tensor as T
+
+
+
+def _rows(x: T) -> T:
+    d = x.size(-1)
+    return x.reshape(math.prod(x.shape[:-1]), d).contiguous()
+
+def row_sum(x: T) -> T:
+    if not HAS:
+        raise RuntimeError("no Triton")
+    r = _rows(x)
+    n, d = r.shape[0], r.shape[1]
+    o = torch.empty((n,), dtype=torch.float32, device=r.device)
+    blk = 2 ** math.ceil(math.log2(d)) if d > 1 else 1
+    warps = {True: 4, False: 8}[blk < 2048]
+    opts = {"BLOCK": blk, "num_warps": warps}
+    if x.device.type == "cuda":
+        opts["num_stages"] = 2
+    k[(n,)](r, o, r.stride()[0], d, **opts)
+    return o.reshape(tuple(x.shape[:-1]))
+""",
 }
 
 
@@ -300,3 +383,10 @@ def test_a_second_stage_in_python_is_computing():
     source = release.solution_cells(NAME)["layer_norm_backward"]
     looped = source.replace("partial_bias.sum(dim=0)", "sum(partial_bias.unbind(0))")
     assert "outside-kernel" in {f.kind for f in findings(layer_norm_backward=looped)}
+
+
+def test_wrong_kernels_are_not_taken_for_host_code():
+    from test_suite_triton_kernels import NAMED
+
+    for exercise, _, *changes in NAMED:
+        assert findings(**{exercise: changed(exercise, *changes)}) == []

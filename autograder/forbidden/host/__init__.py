@@ -16,8 +16,7 @@ from ...magics import parse
 from ...submission import Cell
 from . import kernels
 from .calls import MAX_ROUNDS
-from .expressions import TooMuch
-from .values import PLAIN, TENSOR, UNKNOWN, Box, Kernel, Own, Value
+from .values import PLAIN, TENSOR, UNKNOWN, Box, Kernel, Own, TooMuch, Value
 from .walk import HostWalk
 
 # exercise, kind, detail, position of the cell, line

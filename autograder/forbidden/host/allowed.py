@@ -3,6 +3,8 @@
 Names that stand in no list compute with a tensor's numbers, or are unknown.
 """
 
+import sys
+
 import torch
 
 
@@ -56,8 +58,8 @@ MOVES = _words("""
 
 # Of Python: these give plain values for whatever they are given ...
 LOOKS = _words("""
-    len isinstance issubclass hasattr callable id Exception ValueError TypeError
-    RuntimeError NotImplementedError AssertionError IndexError KeyError ImportError object
+    len isinstance issubclass hasattr callable id object Exception ValueError TypeError
+    RuntimeError NotImplementedError AssertionError IndexError KeyError ImportError
 """)
 # ... these give back what they hold ...
 HOLDS = _words("list tuple set frozenset dict zip enumerate reversed iter next sorted filter")
@@ -68,7 +70,8 @@ COMPUTES = _words("""
 """)
 # ... these make text.
 WRITES = _words("str repr format print hash ascii")
-MUTATES = {"append", "extend", "insert", "add", "update", "setdefault", "appendleft", "__setitem__"}
+STAYS = _words("append extend add update setdefault get items keys values copy index count")
+MUTATES = _words("append extend insert add update setdefault appendleft __setitem__")
 
 # Namespaces of torch whose functions compute; what lies elsewhere in torch is for a person.
 COMPUTING = ("", "Tensor", "nn", "special", "linalg", "fft", "ops", "_C", "_VF", "sparse")
@@ -89,7 +92,8 @@ CALLERS = (
     "triton.testing.", "timeit.", "time.", "functools.", "dataclasses.", "contextlib.", "typing.",
     "builtins.", "abc.", "enum.", "torch.no_grad", "torch.inference_mode", "torch.amp.",
     "torch.autograd.function.once_differentiable", "torch.cuda.amp.", "IPython.", "matplotlib.",
-    "collections.", "itertools.", "unittest.", "pytest.",
+    "collections.", "itertools.", "unittest.", "pytest.", "torch.nn.Sequential",
+    "torch.nn.ModuleList",
 )  # fmt: skip
 PASSED_ON = {  # decorators that leave a function what it is
     "functools.lru_cache", "functools.cache", "dataclasses.dataclass",
@@ -106,9 +110,18 @@ DUNDERS = _words("""
     __init__ __call__ __post_init__ __enter__ __exit__ __repr__ __str__ __slots__ __doc__
     __module__ __qualname__ __annotations__ __match_args__
 """)
-# Attributes of functions and kernels behind which other code can be put.
-BEHIND = {"__dict__", "__code__", "__globals__", "__closure__", "__defaults__", "__kwdefaults__",
-          "__wrapped__", "__get__", "__call__"}  # fmt: skip
+# Attributes of functions, classes and kernels that change nothing.
+NAMES = _words("__name__ __qualname__ __doc__ __module__ __init__ __class__ __enter__ __exit__")
+# Modules that may be imported without a word: others may be the learner's own, never read here.
+KNOWN = sys.stdlib_module_names | _words("""
+    torch triton numpy matplotlib pandas scipy tqdm IPython pytest einops sympy PIL ipywidgets
+""")
+# Libraries that run what they are given, or run it later: told wherever they are called.
+RUNNERS = _words("""
+    code codeop runpy pickle marshal cProfile profile trace bdb pdb doctest pkgutil zipimport
+    multiprocessing ctypes cffi signal atexit weakref threading _thread concurrent asyncio site
+    importlib dis copyreg
+""")
 
 
 def computes(name: str) -> bool:

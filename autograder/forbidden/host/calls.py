@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from . import allowed
-from .expressions import CONTAINER, Expressions, TooMuch
+from .attributes import CONTAINER, Attributes
 from .values import (
     MIXED,
     NONE,
@@ -17,12 +17,14 @@ from .values import (
     Bound,
     Box,
     Env,
+    Inherited,
     Items,
     Kernel,
     Launch,
     Library,
     Method,
     Own,
+    TooMuch,
     Value,
     Wrapper,
     elements,
@@ -38,7 +40,7 @@ APPLY = Library("<apply>")  # of torch.autograd.Function
 MAX_ROUNDS = 12  # of a function that calls itself
 
 
-class Calls(Expressions):
+class Calls(Attributes):
     def __init__(self) -> None:
         super().__init__()
         self.memo: dict[Any, Value] = {}
@@ -59,9 +61,11 @@ class Calls(Expressions):
         loose = NOTHING  # from `*args` of unknown length: any parameter from there on
         for part in node.args:
             value = self.expr(part.value if isinstance(part, ast.Starred) else part)
-            known = [row for row in map(_in_order, value) if row is not None]
-            if not isinstance(part, ast.Starred):
+            known = [row for row in map(in_order, value) if row is not None]
+            if not isinstance(part, ast.Starred) and not loose:
                 args.append(value)
+            elif not isinstance(part, ast.Starred):
+                loose = joined(loose, value)
             elif len(known) == len(value) == 1 and not loose:
                 args += known[0]
             else:
@@ -83,7 +87,8 @@ class Calls(Expressions):
         return self.call(function, args, named, node)
 
     def call(self, function: Value, args: list[Value], named: dict[str, Value], node: Any) -> Value:
-        return joined(*(self.call_one(atom, args, named, node) for atom in function - MIXED))
+        function = function - MIXED - NONE or function - MIXED
+        return joined(*(self.call_one(atom, args, named, node) for atom in function))
 
     def call_one(self, atom: Any, args: list[Value], named: dict, node: Any) -> Value:
         every = [*args, *named.values()]
@@ -107,12 +112,16 @@ class Calls(Expressions):
             case Wrapper(given=given):
                 kernels = [a for value in args for a in value if isinstance(a, Kernel)]
                 return joined(*(one(Kernel(k.own, joined(k.given, given))) for k in kernels))
+            case Inherited(found=found) if found:
+                return self.call(found, args, named, node)
+            case Inherited(box=box):
+                self.hand_over([one(box)], node)
             case Kernel():
                 self.tell("outside-kernel", "a kernel called without a grid", node)
                 return UNKNOWN
             case Box(cls=cls) if cls is not None:
                 for name in ("__call__", "forward"):
-                    if found := self.of_class(cls, name, atom, node) - UNKNOWN:
+                    if found := self.own_only(cls, name, atom, node):
                         return self.call(found, args, named, node)
         if any(map(may_hold, every)):
             self.doubt("a tensor handed to what is not known", node)
@@ -125,7 +134,7 @@ class Calls(Expressions):
         """The result of a function of the learner's, whose body is followed for these values."""
         values = self.parameters(own, args, named)
         key = (own, self.exercise, frozenset(values.items()))
-        if key in self.memo and key not in self.active:
+        if key in self.memo and key not in self.active and self.exercise is not None:
             return self.memo[key]
         if key in self.active or len(self.active) >= MAX_CALLS:
             if key not in self.active:
@@ -136,7 +145,9 @@ class Calls(Expressions):
         before = self.env, self.cell
         for _ in range(MAX_ROUNDS):
             self.active[key] = False
-            env.names = dict(values)
+            env.names = {}
+            for name, value in values.items():
+                env.set(name, value)
             self.env, self.cell = env, own.cell
             known = self.memo.get(key, NOTHING)
             try:
@@ -190,7 +201,7 @@ class Calls(Expressions):
     def make(self, own: Own, args: list[Value], named: dict, node: Any) -> Value:
         """An instance of a class of the learner's."""
         box = self.box((own, node), own)
-        init = self.of_class(own, "__init__", box, node) - UNKNOWN
+        init = self.own_only(own, "__init__", box, node)
         if init:
             self.call(init, args, named, node)
         else:
@@ -199,8 +210,13 @@ class Calls(Expressions):
                 box.put(None if name == "*" else name, value)
             if len(args) > len(fields):
                 box.put(None, frozenset(atom for value in args for atom in inside(value)))
-            self.call(self.of_class(own, "__post_init__", box, node) - UNKNOWN, [], {}, node)
+            self.call(self.own_only(own, "__post_init__", box, node), [], {}, node)
         return one(box)
+
+    def own_only(self, own: Own, name: str, box: Box | None, node: Any) -> Value:
+        """An attribute of a class, if the learner wrote it."""
+        found = self.of_class(own, name, box, node)
+        return frozenset(a for a in found if not isinstance(a, Inherited)) - UNKNOWN
 
     def of_base(self, base: Any, name: str, box: Box | None, node: ast.AST) -> Value:
         path = base.path if isinstance(base, Library) else ""
@@ -217,7 +233,7 @@ class Calls(Expressions):
         context = self.box((own, "ctx"))
         context.is_context = True
         forward, backward, setup = (
-            self.of_class(own, name, None, node) - UNKNOWN
+            self.own_only(own, name, None, node)
             for name in ("forward", "backward", "setup_context")
         )
         first = [] if setup else [one(context)]
@@ -232,9 +248,17 @@ class Calls(Expressions):
         """A function of the learner's was given away: anybody may call it."""
         for atom in [atom for value in values for atom in inside(value)]:
             own = atom.own if isinstance(atom, Bound) else atom
-            if isinstance(own, Own) and own is not CONTAINER and _takes(own):
+            if isinstance(atom, Box) and atom.cls is not None:
+                self.hand_over_methods(atom, node)
+            elif isinstance(own, Own) and own is not CONTAINER and _takes(own):
                 first = list(atom.first) if isinstance(atom, Bound) else []
                 self.enter(own, first, {}, node)
+
+    def hand_over_methods(self, box: Box, node: Any) -> None:
+        for cls in ancestors(box.cls):
+            for method in [a for value in cls.fields.values() for a in value]:
+                if isinstance(method, Own) and _takes(method):
+                    self.enter(method, [one(box)], {}, node)
 
     # --- containers and tensors ---------------------------------------------------------------
 
@@ -260,11 +284,11 @@ class Calls(Expressions):
         if name in ("values", "copy"):
             return self.filled((frozenset(whose), "values"), content or PLAIN)
         key = node.args[0] if name in ("get", "pop") and getattr(node, "args", ()) else None
-        known = [
-            atom.fields.get(str(getattr(key, "value", None)), NOTHING)
-            for atom in whose
-            if isinstance(atom, Box) and not atom.rest
-        ]
+        text = getattr(key, "value", None)
+        known = [a.get(text if isinstance(text, str) else None) for a in whose if _is_box(a)]
+        if name not in allowed.STAYS and not isinstance(text, str):
+            for atom in filter(_is_box, whose):
+                atom.move()
         return joined(*known if all(known) and known else [content or PLAIN], *args[1:])
 
     def put(self, box: Box | Own, name: str | None, value: Value, node: Any) -> None:
@@ -300,11 +324,29 @@ class Calls(Expressions):
         return TENSOR
 
 
-def _in_order(atom: Any) -> list[Value] | None:
+def ancestors(own: Own | None) -> list[Own]:
+    """A class of the learner's and those it comes from."""
+    found: list[Own] = []
+    waiting = [own] if own is not None else []
+    while waiting:
+        cls = waiting.pop()
+        if cls not in found:
+            found.append(cls)
+            waiting += [a for base in cls.bases for a in base if isinstance(a, Own)]
+    return found
+
+
+def _is_box(atom: Any) -> bool:
+    return isinstance(atom, Box)
+
+
+def in_order(atom: Any) -> list[Value] | None:
     """The elements of a tuple, or of a list to which nothing was added."""
     if isinstance(atom, Items):
         return list(atom.values)
     if not isinstance(atom, Box) or atom.cls or atom.rest:
+        return None
+    if atom.moved:
         return None
     places = [str(n) for n in range(len(atom.fields))]
     return [atom.fields[n] for n in places] if set(places) == set(atom.fields) else None

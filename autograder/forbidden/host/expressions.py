@@ -7,8 +7,6 @@ import builtins
 import sys
 from typing import Any
 
-from ..aliases import canonical
-from . import allowed
 from .values import (
     MIXED,
     NONE,
@@ -16,17 +14,15 @@ from .values import (
     PLAIN,
     TENSOR,
     UNKNOWN,
-    Bound,
     Box,
-    Descriptor,
     Env,
     Items,
     Kernel,
     Launch,
     Library,
     Mark,
-    Method,
     Own,
+    TooMuch,
     Value,
     elements,
     holds,
@@ -39,12 +35,9 @@ from .values import (
     one,
 )
 
-MAX_STEPS = 150_000
+MAX_STEPS = 50_000  # for one look at an exercise; a notebook of ours needs some hundred
+MAX_TOTAL = 300_000
 DO = "in a kernel"
-
-
-class TooMuch(Exception):
-    """The code is too large, or calls itself too deeply, to follow."""
 
 
 class Expressions:
@@ -62,7 +55,7 @@ class Expressions:
         self.used: set[Kernel] = set()
         self.yields: list[list[Value]] = []
         self.given = False  # whether the cell was handed out
-        self.steps = 0
+        self.steps = self.total = 0
 
     # --- telling ------------------------------------------------------------------------------
 
@@ -108,9 +101,9 @@ class Expressions:
     # --- names --------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value:
-        holder = self.env.holder(name)
-        if holder is not None:
-            return holder.names[name]
+        found = self.env.lookup(name)
+        if found is not None:
+            return found
         known = one(Library(f"builtins.{name}")) if hasattr(builtins, name) else NOTHING
         for star in self.stars:
             if hasattr(sys.modules.get(star), name):
@@ -127,14 +120,19 @@ class Expressions:
         """The names of a class or comprehension: one for each place, however often it is met."""
         made = Env(self.env, is_class=is_class)
         made.is_comprehension = not is_class
+        made.is_part = not isinstance(node, ast.GeneratorExp)
         return self.scopes.setdefault((node, self.env), made)
+
+    def work(self, steps: int) -> None:
+        self.steps += steps
+        self.total += steps
+        if self.steps > MAX_STEPS or self.total > MAX_TOTAL:
+            raise TooMuch
 
     # --- expressions --------------------------------------------------------------------------
 
     def expr(self, node: ast.expr | None) -> Value:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            raise TooMuch
+        self.work(1)
         if node is None:
             return NONE
         method = getattr(self, f"e_{type(node).__name__}", None)
@@ -250,11 +248,15 @@ class Expressions:
             else:
                 plain = [frozenset(a for a in v if not isinstance(a, Own)) for v in (left, right)]
                 self.compute("a comparison", plain, node)
+                if any(isinstance(a, Items | Box) and holds(one(a)) for v in plain for a in v):
+                    self.doubt("a comparison of what holds tensors", node)
         return PLAIN
 
     def e_JoinedStr(self, node: ast.JoinedStr) -> Value:
         for part in node.values:
-            if isinstance(part, ast.FormattedValue) and may_hold(self.expr(part.value)):
+            value = self.expr(part.value) if isinstance(part, ast.FormattedValue) else PLAIN
+            self.hand_over([value], node)
+            if may_hold(value):
                 self.doubt("the numbers of a tensor as text", node)
         return PLAIN
 
@@ -311,98 +313,18 @@ class Expressions:
                 self.doubt("a tensor as an index", node)
             if isinstance(atom, Items):
                 found = joined(found, _chosen(atom, node.slice))
+            elif isinstance(atom, Box) and isinstance(node.slice, ast.Slice):
+                found = joined(found, self.filled(node, atom.content))
             elif isinstance(atom, Box):
-                known = atom.fields.get(_text(node.slice) or "", NOTHING)
                 whole = mixed(atom.content) or PLAIN
-                found = joined(found, joined(known, atom.rest) if known else whole)
+                found = joined(found, atom.get(_text(node.slice)) or whole)
             elif isinstance(atom, Mark):
                 found = joined(found, one(atom))
             else:
                 found = joined(found, PLAIN if isinstance(atom, Library) else UNKNOWN)
         return found
 
-    def e_Attribute(self, node: ast.Attribute) -> Value:
-        return self.attribute(self.expr(node.value), node.attr, node)
 
-    def attribute(self, whose: Value, name: str, node: ast.AST) -> Value:
-        return joined(*(self.attribute_of(atom, name, node) for atom in whose - MIXED))
-
-    def attribute_of(self, atom: Any, name: str, node: ast.AST) -> Value:
-        if isinstance(atom, Own | Kernel | Bound) and name in allowed.BEHIND:
-            self.doubt(f"{name} of a function", node, always=True)
-            return UNKNOWN
-        match atom:
-            case Library(path=path):
-                return one(Library(canonical(f"{path}.{name}")))
-            case Kernel():
-                if name not in ("__name__", "__doc__", "arg_names", "cache"):
-                    self.doubt(f"{name} of a kernel", node, always=True)
-                    return one(atom)
-                return PLAIN
-            case Own():
-                return self.of_class(atom, name, None, node)
-            case Box(is_context=True):
-                return self.of_context(atom, name)
-            case Box(cls=cls) if cls is not None:
-                kept = atom.fields.get(name, NOTHING)
-                return joined(kept, self.of_class(cls, name, atom, node) - UNKNOWN) or UNKNOWN
-            case Box() | Items():
-                return one(Bound(CONTAINER, (one(atom), one(Library(name)))))
-            case Mark() if one(atom) == TENSOR:
-                return self.of_tensor(name, node)
-            case Mark():
-                return one(atom) - NONE or PLAIN
-        return UNKNOWN
-
-    def of_tensor(self, name: str, node: ast.AST) -> Value:
-        if name == "__class__":
-            return one(Library("torch.Tensor"))
-        if name in allowed.PLAIN_ATTRIBUTES:
-            return PLAIN
-        if name in ("T", "mT", "data"):
-            return TENSOR
-        if name in allowed.ASKS | allowed.MAKES | allowed.MAKES_OF_PLAIN:
-            return one(Method(name))
-        if allowed.computes(name):
-            self.tell("outside-kernel", f"`.{name}` of a tensor", node)
-        else:
-            self.doubt(f"`.{name}` of a tensor", node)
-        return one(Method(name))
-
-    def of_context(self, box: Box, name: str) -> Value:
-        if name.startswith(("save_for_", "mark_", "set_")):
-            return one(Library("<quiet>"))
-        if name == "saved_tensors":
-            return TENSOR
-        return box.fields.get(name, PLAIN if name == "needs_input_grad" else UNKNOWN)
-
-    def of_class(self, own: Own, name: str, box: Box | None, node: ast.AST) -> Value:
-        """An attribute of a class, or of an instance of it, or of a function."""
-        found = own.fields.get(name)
-        if found is None:
-            bases = [self.of_base(atom, name, box, node) for base in own.bases for atom in base]
-            return joined(*bases) or UNKNOWN
-        result = NOTHING
-        for atom in found:
-            if isinstance(atom, Descriptor) and atom.kind == "property" and box is not None:
-                result = joined(result, self.enter(atom.own, [one(box)], {}, node))
-            elif isinstance(atom, Descriptor):
-                holder = one(box) if box is not None else one(own)
-                is_class = atom.kind == "classmethod"
-                result = joined(result, one(Bound(atom.own, (holder,)) if is_class else atom.own))
-            elif isinstance(atom, Own) and box is not None and _is_function(atom):
-                result = joined(result, one(Bound(atom, (one(box),))))
-            else:
-                result = joined(result, one(atom))
-        return result
-
-    def of_base(self, base: Any, name: str, box: Box | None, node: ast.AST) -> Value:
-        if isinstance(base, Own):
-            return self.of_class(base, name, box, node)
-        return UNKNOWN
-
-
-CONTAINER = Own(ast.parse("lambda: None", mode="eval").body, Env(), 0)  # methods of lists and so on
 _SIGNS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
     ast.Pow: "**", ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|",
@@ -412,10 +334,6 @@ _SIGNS = {
 
 def _is_expr(node: ast.AST) -> bool:
     return isinstance(node, ast.expr)
-
-
-def _is_function(own: Own) -> bool:
-    return not isinstance(own.node, ast.ClassDef)
 
 
 def _text(node: ast.AST | None) -> str | None:

@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Iterable
 
 from .expressions import Expressions
-from .values import NONE, PLAIN, Box, Env, Items, Kernel, Library, Own, Value, inside
+from .values import NONE, PLAIN, Box, Env, Items, Kernel, Library, Own, inside
 
 _BUILTINS = {
     "range", "min", "max", "abs", "len", "int", "float", "bool", "print", "isinstance", "tuple",
@@ -66,12 +66,13 @@ def _check(walk: Expressions, own: Own) -> list[Own]:
 
 def _name(walk: Expressions, env: Env, node: ast.Name) -> list[Own]:
     """A name from outside of the kernel: Triton's, a constant, or a function of the learner's."""
-    holder = env.holder(node.id)
-    if holder is None:
+    value = env.lookup(node.id)
+    if value is not None and env.parent is not None:
+        value = (env.holder(node.id) or env).ever.get(node.id, value)
+    if value is None:
         if hasattr(builtins, node.id) and node.id not in _BUILTINS:
             walk.doubt(f"{node.id} in a kernel", node)
         return []
-    value: Value = holder.names[node.id]
     if any(isinstance(atom, Box | Items) and not _is_constant(atom) for atom in value):
         walk.doubt(f"{node.id}, from outside, in a kernel", node)
         return []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from typing import Any
 
 from . import allowed
-from .calls import Calls
+from .calls import Calls, ancestors
 from .values import (
     MIXED,
     NONE,
@@ -17,6 +18,7 @@ from .values import (
     Bound,
     Box,
     Descriptor,
+    Inherited,
     Items,
     Kernel,
     Launch,
@@ -28,11 +30,18 @@ from .values import (
     elements,
     holds,
     inside,
-    is_tensor,
     joined,
     may_hold,
     one,
 )
+
+
+@dataclass(frozen=True)
+class Super:
+    """What `super()` gives in a method of this object."""
+
+    box: Box
+
 
 JIT = ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit")
 WRAPPERS = ("triton.heuristics", "triton.autotune")
@@ -49,7 +58,13 @@ class Libraries(Calls):
         root, _, name = path.partition(".")
         if path == "<quiet>":
             return PLAIN
+        if root in allowed.RUNNERS or path in ("torch.load", "types.FunctionType"):
+            self.doubt(path, node, always=True)
+        if root == "timeit" and PLAIN in (*args[:1], named.get("stmt"), named.get("setup")):
+            self.doubt("a text run by timeit", node, always=True)
         if path in JIT:
+            for own in mine:
+                self.check_kernel(own, node)
             return joined(*(one(Kernel(own)) for own in mine)) or one(Library(path))
         if path in WRAPPERS:
             return one(Wrapper(joined(*every)))
@@ -58,9 +73,9 @@ class Libraries(Calls):
         if path == "functools.partial" and mine and len(mine) == len(args[0]):
             return joined(*(one(Bound(own, tuple(args[1:]))) for own in mine))
         if path in ("functools.wraps", "<pass>"):
-            return one(Library("<pass>")) if path != "<pass>" else joined(*args)
+            return one(Library("<pass>")) if path != "<pass>" else self.wrapped(joined(*args))
         if path == "functools.update_wrapper" and args:
-            return args[0]
+            return self.wrapped(args[0])
         if path in allowed.PASSED_ON:
             if any(map(may_hold, every)):
                 self.doubt(f"{path} of what may be a tensor", node)
@@ -74,18 +89,35 @@ class Libraries(Calls):
         if tensors and root in ("math", "operator"):
             found = self.compute(path, [elements_too(v) for v in every], node)
             return TENSOR if found == TENSOR else UNKNOWN
-        if path == "triton.reinterpret":
+        if path == "triton.reinterpret" or "TensorDescriptor" in path:
             return TENSOR
         if tensors:
             self.doubt(f"{path} of what may be a tensor", node)
             return UNKNOWN
         return PLAIN if root in allowed.PLAIN_LIBRARIES else UNKNOWN
 
+    def wrapped(self, value: Value) -> Value:
+        """A function that got the annotations of another."""
+        for own in value:
+            if isinstance(own, Own):
+                own.fields["__wrapped__"] = PLAIN
+        return value
+
+    def check_kernel(self, own: Own, node: Any) -> None:
+        """A kernel is what its text says only if nothing came between `jit` and the text."""
+        between = getattr(own.node, "decorator_list", [])
+        paths = [self.expr(d.func if isinstance(d, ast.Call) else d) for d in between]
+        plain = all(isinstance(a, Library) and _is_triton(a.path) for v in paths for a in v)
+        if not plain or "__wrapped__" in own.fields or not isinstance(own.node, ast.FunctionDef):
+            self.doubt("a kernel that something else was made of", node, always=True)
+
     def hand_away(self, path: str, every: list[Value], node: Any) -> None:
-        given = [a for value in every for a in inside(value) if isinstance(a, Own | Bound)]
+        every_atom = [a for value in every for a in inside(value)]
+        given = [a for a in every_atom if isinstance(a, Own | Bound)]
+        given += [a for a in every_atom if isinstance(a, Box) and a.cls is not None]
         calls = [a for a in given if not isinstance(getattr(a, "node", None), ast.ClassDef)]
-        if calls and not path.startswith(allowed.CALLERS):
-            self.doubt(f"a function handed to {path}", node, always=True)
+        if given and not path.startswith(allowed.CALLERS):
+            self.doubt(f"a function or class handed to {path}", node, always=bool(calls))
         if path not in ("builtins.map", "builtins.filter"):
             self.hand_over(every, node)
 
@@ -103,8 +135,13 @@ class Libraries(Calls):
             if len(args) != 1:
                 self.doubt("a class made by type()", node, always=True)
                 return UNKNOWN
-            return one(Library("torch.Tensor")) if holds(args[0]) else PLAIN
+            boxes = [a.cls for a in args[0] if isinstance(a, Box) and a.cls is not None]
+            tensor = one(Library("torch.Tensor")) if args[0] & TENSOR else NOTHING
+            return joined(tensor, frozenset(boxes)) or PLAIN
         if name == "super":
+            return self.above(node)
+        if name.endswith(("Error", "Exception", "Warning")) and any(map(may_hold, every)):
+            self.doubt("a tensor in an exception", node)
             return UNKNOWN
         if name in ("map", "filter") and args:
             inner = [self.loop_over(value, node) for value in args[1:]]
@@ -123,6 +160,28 @@ class Libraries(Calls):
         if any(map(may_hold, every)):
             self.doubt(f"{name} of what may be a tensor", node)
         return UNKNOWN
+
+    def above(self, node: Any) -> Value:
+        """`super()`: any class that the object's class comes from."""
+        env = self.env
+        while env.is_comprehension or (not env.names and env.parent is not None):
+            env = env.parent
+        found = NOTHING
+        for atom in next(iter(env.names.values()), UNKNOWN):
+            if isinstance(atom, Box) and atom.cls is not None:
+                found = joined(found, one(Super(atom)))
+            elif isinstance(atom, Own):
+                found = joined(found, one(Super(self.box((atom, node), atom))))
+            else:
+                found = joined(found, UNKNOWN)
+        return found
+
+    def attribute_of(self, atom: Any, name: str, node: ast.AST) -> Value:
+        if not isinstance(atom, Super):
+            return super().attribute_of(atom, name, node)
+        every = [c for c in ancestors(atom.box.cls)[1:] if name in c.fields]
+        found = joined(*(self.of_class(cls, name, atom.box, node) for cls in every))
+        return one(Inherited(atom.box, found)) if found or name != "__init__" else PLAIN
 
     def holder(self, name: str, args: list[Value], every: list[Value], node: Any) -> Value:
         if len(args) == 1 and name in ("list", "tuple", "reversed", "iter") and args[0] == PLAIN:
@@ -184,17 +243,25 @@ class Libraries(Calls):
             meta.put(name, given.get(name, joined(PLAIN, loose)))
         for parameter in kernel.parameters():
             value = meta.fields[parameter.arg]
-            certain = parameter.arg in given or not (loose - TENSOR) or is_tensor(value)
-            if parameter.annotation is not None and may_hold(value) and certain:
+            if parameter.annotation is not None and may_hold(value):
                 detail = f"a tensor as the constant {parameter.arg} of a kernel"
                 self.judge([value], detail, node)
         for value in [*args, *named.values()]:
-            if any(not _arrives(a) for a in inside(value)) or value & UNKNOWN:
+            boxes = [one(a) for a in inside(value) if isinstance(a, Box)]
+            if any(map(holds, boxes)):
+                self.tell("outside-kernel", "a list of tensors as an argument of a kernel", node)
+            elif any(not _arrives(a) for a in inside(value)) or value & UNKNOWN:
                 self.doubt("what is no tensor or number, as an argument of a kernel", node)
+            self.used |= {a for a in inside(value) if isinstance(a, Kernel)}
         for function in [a for v in (atom.grid, kernel.given) for a in inside(v)]:
-            if isinstance(function, Own | Bound):
+            is_object = isinstance(function, Box) and function.cls is not None
+            if is_object or isinstance(function, Own | Bound):
                 self.call(one(function), [one(meta)], {}, node)
         return PLAIN
+
+
+def _is_triton(path: str) -> bool:
+    return path in JIT or path.startswith("triton.")
 
 
 def elements_too(value: Value) -> Value:
@@ -207,4 +274,6 @@ def _arrives(atom: Any) -> bool:
     """Whether an argument reaches a kernel as an address or a number, or is one of Triton's own."""
     if isinstance(atom, Mark):
         return one(atom) <= TENSOR | PLAIN | NONE | MIXED
-    return isinstance(atom, Items | Library | Kernel) or (isinstance(atom, Box) and not atom.cls)
+    if isinstance(atom, Library):
+        return atom.path.startswith(("triton.", "torch.")) and "." in atom.path
+    return isinstance(atom, Items | Kernel) or (isinstance(atom, Box) and not atom.cls)

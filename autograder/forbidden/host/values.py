@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-MAX_ATOMS = 48
+MAX_ATOMS = 200
+MAX_INSIDE = 3000
 NUMBERS = ("math", "sys", "torch", "triton", "os")  # libraries that have numbers
 MAX_DEPTH = 6  # of tuples in tuples
+
+
+class TooMuch(Exception):
+    """The code is too large, or calls itself too deeply, to follow."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,14 @@ class Bound:
 
     own: Own
     first: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """A name that an object of the learner's has from its classes or, if not there, a library."""
+
+    box: Box
+    found: Value  # by `super()`; none: it is a library's
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,7 @@ class Box:
     is_context: bool = False  # the `ctx` of an autograd function
     fields: dict[str, Value] = field(default_factory=dict)
     rest: Value = frozenset()
+    moved: bool = False  # whether the elements of a list may have changed their places
     changes: ClassVar[int] = 0  # of all boxes
 
     def put(self, name: str | None, value: Value) -> None:
@@ -115,6 +129,16 @@ class Box:
         else:
             self.fields[name] = new
 
+    def move(self) -> None:
+        Box.changes += not self.moved
+        self.moved = True
+
+    def get(self, name: str | None) -> Value:
+        """What it holds under a name or at a place; nothing, if it is not known where."""
+        if name is None or (self.moved and name.isdigit()) or name not in self.fields:
+            return NOTHING
+        return joined(self.fields[name], self.rest)
+
     @property
     def content(self) -> Value:
         return joined(self.rest, *self.fields.values())
@@ -125,7 +149,9 @@ class Env:
 
     def __init__(self, parent: Env | None = None, *, is_class: bool = False) -> None:
         self.parent, self.is_class, self.is_comprehension = parent, is_class, False
+        self.is_part = is_class  # runs at once, where it stands
         self.names: dict[str, Value] = {}
+        self.ever: dict[str, Value] = {}  # what a name has ever stood for: closures run late
         self.outer: dict[str, Env] = {}
 
     def for_functions(self) -> Env:
@@ -136,6 +162,23 @@ class Env:
         while env is not None and name not in env.names:
             env = env.parent
         return env
+
+    def lookup(self, name: str) -> Value | None:
+        """What a name stands for now; in a function around this one, what it ever stood for."""
+        env: Env | None = self.outer.get(name, self)
+        now = True
+        while env is not None and name not in env.names:
+            now, env = now and env.is_part, env.parent
+        if env is None:
+            return None
+        return env.names[name] if now or env.parent is None else env.ever.get(name, NOTHING)
+
+    def set(self, name: str, value: Value) -> None:
+        self.names[name] = value
+        known = self.ever.get(name, NOTHING)
+        if not value <= known:
+            self.ever[name] = joined(known, value)
+            Box.changes += 1
 
 
 Value = frozenset  # of atoms
@@ -156,7 +199,9 @@ def one(atom: Any) -> Value:
 
 def joined(*values: Value) -> Value:
     found = frozenset().union(*values)
-    return found if len(found) <= MAX_ATOMS else UNKNOWN | (found & TENSOR)
+    if len(found) > MAX_ATOMS:
+        raise TooMuch
+    return found
 
 
 def items(*values: Value) -> Value:
@@ -179,6 +224,8 @@ def inside(value: Value) -> Iterator[Any]:
         if atom in seen:
             continue
         seen.add(atom)
+        if len(seen) > MAX_INSIDE:
+            raise TooMuch
         yield atom
         if isinstance(atom, Items):
             waiting += [inner for v in atom.values for inner in v]
@@ -204,7 +251,7 @@ def holds(value: Value) -> bool:
 
 def is_unclear(value: Value) -> bool:
     """Whether an operation on it may be one on a tensor, though that is not for sure."""
-    odd = Method | Bound | Own | Kernel | Launch | Wrapper | Descriptor
+    odd = Method | Bound | Inherited | Own | Kernel | Launch | Wrapper | Descriptor
     return any(
         atom in (_TENSOR, _UNKNOWN)
         or (isinstance(atom, Library) and atom.path.split(".")[0] not in NUMBERS)

@@ -7,8 +7,7 @@ from typing import Any
 
 from ..aliases import imported
 from . import allowed
-from .calls import MAX_ROUNDS
-from .expressions import TooMuch
+from .calls import MAX_ROUNDS, in_order
 from .libraries import Libraries
 from .values import (
     NOTHING,
@@ -16,10 +15,10 @@ from .values import (
     TENSOR,
     UNKNOWN,
     Box,
-    Items,
     Kernel,
     Library,
     Own,
+    TooMuch,
     Value,
     elements,
     holds,
@@ -73,28 +72,22 @@ class HostWalk(Libraries):
             self.doubt("a tensor kept beyond the call", node)
         if env is not self.env or self.trying:
             value = joined(value, env.names.get(name, NOTHING))
-            Box.changes += env is not self.env and value != env.names.get(name)
-        env.names[name] = value
+        env.set(name, value)
 
     def unpack(self, targets: list[ast.expr], value: Value) -> None:
         parts = [NOTHING] * len(targets)
         starred = any(isinstance(target, ast.Starred) for target in targets)
         for atom in value:
-            known = isinstance(atom, Items) and len(atom.values) == len(targets) and not starred
-            if isinstance(atom, Box) and not starred and len(atom.fields) == len(targets):
-                known = not atom.rest and all(str(n) in atom.fields for n in range(len(targets)))
-                inner = [atom.fields.get(str(n), NOTHING) for n in range(len(targets))]
-            elif known:
-                inner = list(atom.values)
-            if not known:
-                inner = [elements(one(atom))] * len(targets)
+            row = None if starred else in_order(atom)
+            known = row is not None and len(row) == len(targets)
+            inner = row if known else [elements(one(atom))] * len(targets)
             parts = [joined(a, b) for a, b in zip(parts, inner, strict=True)]
         for target, part in zip(targets, parts, strict=True):
             is_rest = isinstance(target, ast.Starred)
             self.bind(target, self.filled(target, part) if is_rest and part != PLAIN else part)
 
     def set_attribute(self, atom: Any, name: str, value: Value, node: ast.AST) -> None:
-        if isinstance(atom, Own) and name in allowed.BEHIND:
+        if isinstance(atom, Own) and name.startswith("__"):
             self.doubt(f"an assignment to {name} of a function", node, always=True)
         elif isinstance(atom, Own | Box):
             self.put(atom, name, value, node)
@@ -108,7 +101,10 @@ class HostWalk(Libraries):
     def set_item(self, target: ast.Subscript, value: Value) -> None:
         key = self.expr(target.slice)
         for atom in self.expr(target.value):
-            if isinstance(atom, Box):
+            if isinstance(atom, Box) and isinstance(target.slice, ast.Slice):
+                atom.move()
+                self.put(atom, None, elements(value), target)
+            elif isinstance(atom, Box):
                 known = isinstance(target.slice, ast.Constant)
                 self.keep(key, target)
                 self.put(atom, str(target.slice.value) if known else None, value, target)
@@ -161,6 +157,7 @@ class HostWalk(Libraries):
 
     def s_Assert(self, node: ast.Assert) -> None:
         self.truth(self.expr(node.test), node)
+        self.expr(node.msg)
 
     def s_If(self, node: ast.If) -> bool:
         self.truth(self.expr(node.test), node)
@@ -170,6 +167,7 @@ class HostWalk(Libraries):
 
     def either(self, bodies: list[list[ast.stmt]]) -> bool:
         before = dict(self.env.names)
+        self.work(len(before) // 8)
         after = []
         for body in bodies:
             self.env.names = dict(before)
@@ -202,6 +200,7 @@ class HostWalk(Libraries):
     def repeat(self, body: list[ast.stmt], begin: Any) -> None:
         for _ in range(MAX_ROUNDS):
             before = dict(self.env.names)
+            self.work(len(before) // 8)
             begin()
             self.loops.append([])
             ended = self.block(body)
@@ -214,7 +213,8 @@ class HostWalk(Libraries):
     def s_Try(self, node: Any) -> bool:
         self.trying += 1
         self.block(node.body)
-        for handler in [] if self.given else node.handlers:  # there: where Triton is missing
+        handlers = [] if self.given or all(map(_is_import, node.body)) else node.handlers
+        for handler in handlers:
             if handler.name:
                 self.set(handler.name, UNKNOWN, handler)
             self.block(handler.body)
@@ -237,7 +237,10 @@ class HostWalk(Libraries):
                     inner = elements(one(atom))
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, inner)
-        return self.block(node.body)
+        self.trying += 1  # what is raised inside may end here
+        ended = self.block(node.body)
+        self.trying -= 1
+        return ended
 
     s_AsyncWith = s_With
 
@@ -253,9 +256,15 @@ class HostWalk(Libraries):
         for target in node.targets:
             if isinstance(target, ast.Name) and self.env is self.module and not self.trying:
                 self.env.names.pop(target.id, None)
+            elif isinstance(target, ast.Subscript):
+                for atom in self.expr(target.value):
+                    if isinstance(atom, Box):
+                        atom.move()
 
     def s_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for name, path in imported(node):
+            if path.split(".")[0] not in allowed.KNOWN:
+                self.doubt(f"import of {path or name}", node, always=True)
             if name == "*":
                 self.stars.append(path)
             else:
@@ -283,7 +292,7 @@ class HostWalk(Libraries):
         before, self.env = self.env, self.scope(node, is_class=True)
         self.block(node.body)
         self.env, inner = before, self.env
-        own.fields = inner.names
+        own.fields = _merged(own.fields, inner.names)
         for name in own.fields:
             if name.startswith("__") and name.endswith("__") and name not in allowed.DUNDERS:
                 self.doubt(f"{name} of a class", node, always=True)
@@ -294,6 +303,14 @@ class HostWalk(Libraries):
         for decorator in reversed(node.decorator_list):
             value = self.call(self.expr(decorator), [value], {}, decorator)
         self.set(node.name, value, node)
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    """Whether it imports what is always there where kernels run, or sets a flag."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        paths = [path for _, path in imported(statement)]
+        return all(path.split(".")[0] in ("triton", "torch", "math") for path in paths)
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant)
 
 
 def _is_setting(path: str) -> bool:
