@@ -14,8 +14,10 @@ from .values import (
     PLAIN,
     TENSOR,
     UNKNOWN,
+    Apply,
     Bound,
     Box,
+    Descriptor,
     Env,
     Inherited,
     Items,
@@ -95,8 +97,12 @@ class Calls(Attributes):
         match atom:
             case Bound(own=own, first=(whose, name)) if own is CONTAINER:
                 return self.of_container(whose, next(iter(name)).path, args, named, node)
-            case Bound(own=Own(node=ast.ClassDef()) as own):
+            case Apply(own=own):
                 return self.apply(own, every, node)
+            case Bound(own=Own(node=ast.ClassDef()) as own, first=first):
+                return self.make(own, [*first, *args], named, node)
+            case Descriptor(own=own):
+                return self.enter(own, args, named, node)
             case Bound(own=own, first=first):
                 return self.enter(own, [*first, *args], named, node)
             case Own(node=ast.ClassDef()):
@@ -226,7 +232,7 @@ class Calls(Attributes):
 
     def of_class(self, own: Own, name: str, box: Box | None, node: ast.AST) -> Value:
         found = super().of_class(own, name, box, node)
-        return one(Bound(own, ())) if name == "apply" and any(map(_applies, found)) else found
+        return one(Apply(own)) if name == "apply" and any(map(_applies, found)) else found
 
     def apply(self, own: Own, args: list[Value], node: Any) -> Value:
         """An autograd function: its forward pass, and its backward pass on some gradient."""
@@ -247,9 +253,14 @@ class Calls(Attributes):
     def hand_over(self, values: list[Value], node: Any) -> None:
         """A function of the learner's was given away: anybody may call it."""
         for atom in [atom for value in values for atom in inside(value)]:
-            own = atom.own if isinstance(atom, Bound) else atom
+            own = atom.own if isinstance(atom, Bound | Descriptor | Apply) else atom
             if isinstance(atom, Box) and atom.cls is not None:
                 self.hand_over_methods(atom, node)
+            elif isinstance(own, Own) and not _takes(own):
+                made = self.make(own, [], {"*": UNKNOWN}, node)
+                self.hand_over_methods(next(iter(made)), node)
+                if isinstance(atom, Apply):
+                    self.apply(own, [UNKNOWN], node)
             elif isinstance(own, Own) and own is not CONTAINER and _takes(own):
                 first = list(atom.first) if isinstance(atom, Bound) else []
                 self.enter(own, first, {}, node)
@@ -268,6 +279,8 @@ class Calls(Attributes):
         content = elements(whose)
         given = [*args, *named.values()]
         reads = name not in allowed.MUTATES | {"get", "pop"} and any(map(holds, given))
+        if name not in allowed.MUTATES:
+            self.hand_over(given, node)
         if reads or (name in ("sort", "index", "count", "remove") and holds(content)):
             self.doubt(f".{name} of a container of tensors, or with one", node)
         for atom in whose:
@@ -277,10 +290,16 @@ class Calls(Attributes):
                 self.put(atom, None, joined(*inner) if inner else given, node)
         if name in allowed.MUTATES:
             return joined(content, *args) if name == "setdefault" else NONE
-        if name in ("index", "count", "keys"):
+        if name in ("index", "count"):
             return PLAIN
+        keys = content if any(a.rest for a in whose if _is_box(a)) else PLAIN
+        if name == "keys":
+            return self.filled((frozenset(whose), name), keys or PLAIN)
+        pair = one(Items((keys or PLAIN, content or PLAIN)))
+        if name == "popitem":
+            return pair
         if name == "items":
-            return self.filled((frozenset(whose), name), one(Items((PLAIN, content or PLAIN))))
+            return self.filled((frozenset(whose), name), pair)
         if name in ("values", "copy"):
             return self.filled((frozenset(whose), "values"), content or PLAIN)
         key = node.args[0] if name in ("get", "pop") and getattr(node, "args", ()) else None
@@ -353,8 +372,7 @@ def in_order(atom: Any) -> list[Value] | None:
 
 
 def _applies(atom: Any) -> bool:
-    bound = isinstance(atom, Bound) and isinstance(atom.own.node, ast.ClassDef)
-    return atom == APPLY or bound
+    return atom == APPLY or isinstance(atom, Apply)
 
 
 def _declares(statement: ast.stmt) -> bool:

@@ -180,7 +180,7 @@ class Expressions:
             if key is None:
                 self.merge(box, value)
             else:
-                self.keep(self.expr(key), key)
+                self.keep(self.expr(key), key, box)
                 box.put(_text(key), value)
         return one(box)
 
@@ -193,9 +193,12 @@ class Expressions:
             else:
                 box.put(None, elements(one(atom)))
 
-    def keep(self, key: Value, node: ast.AST) -> None:
+    def keep(self, key: Value, node: ast.AST, box: Box) -> None:
+        """A key of a dictionary. What is no plain value comes out again with what it holds."""
         if may_hold(key):
             self.doubt("a tensor as a key", node)
+        if not key <= PLAIN | NONE:
+            box.put(None, key)
 
     def e_Lambda(self, node: ast.Lambda) -> Value:
         own = self.own(node)
@@ -255,6 +258,8 @@ class Expressions:
     def e_JoinedStr(self, node: ast.JoinedStr) -> Value:
         for part in node.values:
             value = self.expr(part.value) if isinstance(part, ast.FormattedValue) else PLAIN
+            if getattr(part, "format_spec", None) is not None:
+                self.expr(part.format_spec)
             self.hand_over([value], node)
             if may_hold(value):
                 self.doubt("the numbers of a tensor as text", node)
@@ -282,7 +287,7 @@ class Expressions:
                 for test in part.ifs:
                     self.truth(self.expr(test), test)
             if isinstance(node, ast.DictComp):
-                self.keep(self.expr(node.key), node)
+                self.keep(self.expr(node.key), node, self.box(node))
                 return self.filled(node, self.expr(node.value))
             return self.filled(node, self.expr(node.elt))
         finally:
@@ -321,6 +326,7 @@ class Expressions:
             elif isinstance(atom, Mark):
                 found = joined(found, one(atom))
             else:
+                self.hand_over([one(atom)], node)
                 found = joined(found, PLAIN if isinstance(atom, Library) else UNKNOWN)
         return found
 

@@ -71,7 +71,10 @@ class Libraries(Calls):
         if path in DESCRIPTORS and mine:
             return joined(*(one(Descriptor(DESCRIPTORS[path], own)) for own in mine))
         if path == "functools.partial" and mine and len(mine) == len(args[0]):
-            return joined(*(one(Bound(own, tuple(args[1:]))) for own in mine))
+            if not named:
+                return joined(*(one(Bound(own, tuple(args[1:]))) for own in mine))
+            self.call(args[0], args[1:], {**named, "*": UNKNOWN}, node)
+            return UNKNOWN
         if path in ("functools.wraps", "<pass>"):
             return one(Library("<pass>")) if path != "<pass>" else self.wrapped(joined(*args))
         if path == "functools.update_wrapper" and args:
@@ -118,7 +121,8 @@ class Libraries(Calls):
         calls = [a for a in given if not isinstance(getattr(a, "node", None), ast.ClassDef)]
         if given and not path.startswith(allowed.CALLERS):
             self.doubt(f"a function or class handed to {path}", node, always=bool(calls))
-        if path not in ("builtins.map", "builtins.filter"):
+        name = path.removeprefix("builtins.")
+        if name not in ("map", "filter", "type", "super") and name not in allowed.LOOKS:
             self.hand_over(every, node)
 
     def call_builtin(self, name: str, args: list[Value], every: list[Value], node: Any) -> Value:
@@ -139,7 +143,7 @@ class Libraries(Calls):
             tensor = one(Library("torch.Tensor")) if args[0] & TENSOR else NOTHING
             return joined(tensor, frozenset(boxes)) or PLAIN
         if name == "super":
-            return self.above(node)
+            return self.above(args)
         if name.endswith(("Error", "Exception", "Warning")) and any(map(may_hold, every)):
             self.doubt("a tensor in an exception", node)
             return UNKNOWN
@@ -161,17 +165,17 @@ class Libraries(Calls):
             self.doubt(f"{name} of what may be a tensor", node)
         return UNKNOWN
 
-    def above(self, node: Any) -> Value:
+    def above(self, args: list[Value]) -> Value:
         """`super()`: any class that the object's class comes from."""
         env = self.env
         while env.is_comprehension or (not env.names and env.parent is not None):
             env = env.parent
         found = NOTHING
-        for atom in next(iter(env.names.values()), UNKNOWN):
+        for atom in args[1] if len(args) == 2 else next(iter(env.names.values()), UNKNOWN):
             if isinstance(atom, Box) and atom.cls is not None:
                 found = joined(found, one(Super(atom)))
             elif isinstance(atom, Own):
-                found = joined(found, one(Super(self.box((atom, node), atom))))
+                found = joined(found, one(Super(self.box((atom, "super"), atom))))
             else:
                 found = joined(found, UNKNOWN)
         return found

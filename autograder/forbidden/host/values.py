@@ -69,6 +69,13 @@ class Inherited:
 
 
 @dataclass(frozen=True)
+class Apply:
+    """The `apply` of an autograd function."""
+
+    own: Own
+
+
+@dataclass(frozen=True)
 class Descriptor:
     """What `property`, `staticmethod` or `classmethod` made."""
 

@@ -95,8 +95,17 @@ class HostWalk(Libraries):
             self.doubt(f"an assignment to {name} of a kernel", node, always=True)
         elif isinstance(atom, Library) and (may_hold(value) or not _is_setting(atom.path)):
             self.doubt(f"an assignment to {atom.path}.{name}", node, always=True)
-        elif holds(one(atom)) or holds(value):
-            self.doubt("a tensor set as an attribute, or changed by one", node)
+        elif holds(one(atom)):
+            self.give_away(value, "", node)
+            self.doubt("a tensor changed by an attribute", node)
+        else:
+            self.give_away(value, "a tensor put into what is not known", node)
+
+    def give_away(self, value: Value, detail: str, node: ast.AST) -> None:
+        """A value goes where it is lost to sight."""
+        self.hand_over([value], node)
+        if detail and may_hold(value):
+            self.doubt(detail, node)
 
     def set_item(self, target: ast.Subscript, value: Value) -> None:
         key = self.expr(target.slice)
@@ -106,14 +115,14 @@ class HostWalk(Libraries):
                 self.put(atom, None, elements(value), target)
             elif isinstance(atom, Box):
                 known = isinstance(target.slice, ast.Constant)
-                self.keep(key, target)
+                self.keep(key, target, atom)
                 self.put(atom, str(target.slice.value) if known else None, value, target)
             elif atom in TENSOR:
                 parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
                 if may_hold(key) or not all(isinstance(part, _FIXED) for part in parts):
                     self.doubt("numbers written into a tensor one by one", target)
-            elif may_hold(value):
-                self.doubt("a tensor put into what is not known", target)
+            else:
+                self.give_away(value, "a tensor put into what is not known", target)
 
     # --- statements ---------------------------------------------------------------------------
 
@@ -123,6 +132,8 @@ class HostWalk(Libraries):
             self.bind(target, value)
 
     def s_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if self.env.is_class:
+            self.expr(node.annotation)
         if node.value is not None:
             self.bind(node.target, self.expr(node.value))
 
@@ -143,7 +154,7 @@ class HostWalk(Libraries):
     def s_Raise(self, node: ast.Raise) -> bool:
         for part in (node.exc, node.cause):
             inner = part.args if isinstance(part, ast.Call) else []
-            self.expr(part)
+            self.hand_over([self.expr(part)], node)
             if any(holds(self.expr(a)) for a in inner):
                 self.doubt("a tensor in an exception", node)
         return not self.trying
@@ -182,8 +193,12 @@ class HostWalk(Libraries):
             self.doubt("a match on what may be a tensor", node)
         for case in node.cases:
             for part in ast.walk(case.pattern):
+                if isinstance(part, ast.expr):
+                    self.expr(part)
                 if getattr(part, "name", None):
                     self.set(part.name, frozenset(inside(subject)), node)
+            if case.guard is not None:
+                self.truth(self.expr(case.guard), node)
         self.either([*(case.body for case in node.cases), []])
 
     def s_While(self, node: ast.While) -> None:
@@ -215,6 +230,7 @@ class HostWalk(Libraries):
         self.block(node.body)
         handlers = [] if self.given or all(map(_is_import, node.body)) else node.handlers
         for handler in handlers:
+            self.expr(handler.type)
             if handler.name:
                 self.set(handler.name, UNKNOWN, handler)
             self.block(handler.body)
@@ -257,9 +273,12 @@ class HostWalk(Libraries):
             if isinstance(target, ast.Name) and self.env is self.module and not self.trying:
                 self.env.names.pop(target.id, None)
             elif isinstance(target, ast.Subscript):
+                self.expr(target.slice)
                 for atom in self.expr(target.value):
                     if isinstance(atom, Box):
                         atom.move()
+            elif isinstance(target, ast.Attribute):
+                self.expr(target.value)
 
     def s_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for name, path in imported(node):
@@ -280,6 +299,8 @@ class HostWalk(Libraries):
             names = [part.id for part in ast.walk(text) if isinstance(part, ast.Name)]
             if any(holds(self.lookup(name)) for name in names):
                 self.doubt("a tensor in an annotation", node)
+            if any(isinstance(part, ast.Call) for part in ast.walk(text)):
+                self.expr(text)
         self.decorate(own, node)
 
     s_AsyncFunctionDef = s_FunctionDef
