@@ -46,6 +46,7 @@ WATCHED = (
         )
     ),
     "rms_norm/AutogradCPU", "_fused_rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
+    "_make_dual/AutogradCPU",  # where torch begins to differentiate forwards, without a pass
     # Tensors of another layout have kernels of their own.
     "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
     "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",

@@ -5,7 +5,10 @@ Right solutions in other styles are in `alternatives/`, what else is expected in
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
+import itertools
 import random
 import re
 import time
@@ -15,10 +18,12 @@ from types import SimpleNamespace
 import mutants
 import nbformat
 import pytest
-from in_process import gradable, grade, load, score
+import torch
+from in_process import LocalAsker, gradable, grade, load, score
 
-from autograder import release
+from autograder import plan, release
 from autograder import suite as suites
+from autograder.verdict import LearnerError
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSIGNMENTS = gradable()
@@ -154,3 +159,37 @@ def test_every_small_change_to_the_solution_is_noticed(assignment):
     counted = mutants.tally(assignment)
     assert [m.key for m in counted.gaps] == []
     assert counted.outdated == []
+
+
+# -- replies that are no answers -----------------------------------------------------------------
+
+ODD = (
+    None, 1, "text", [], {}, ["a", 1], ["a", None], [{}, []], [torch.tensor([True, False])] * 2,
+    {"a": torch.tensor(True), "b": "text"}, {"a": []}, ([torch.tensor(True)] * 3, {"a": True}),
+)  # fmt: skip
+
+
+class Odd(LocalAsker):
+    """Right code whose `number`-th reply about `op` is odd."""
+
+    def __init__(self, namespace, op, number, reply):
+        super().__init__(namespace)
+        self.op, self.left, self.reply = op, number, reply
+
+    def perform(self, name, op, request):
+        reply = super().perform(name, op, request)
+        self.left -= op == self.op
+        return self.reply if op == self.op and self.left == -1 else reply
+
+
+@ALL
+@pytest.mark.parametrize("op", ["state", "parameters", "recorded", "inputs", "backward"])
+def test_odd_replies_are_the_learner_s_mistake_and_no_failure_of_a_test(assignment, op):
+    suite = load(assignment)
+    for test in suite.tests[:: 8 if assignment == "triton_kernels" else 1]:  # slow ones
+        for number, reply in itertools.product((0, 1), ODD):
+            asker = Odd(vars(suite.reference), op, number, reply)
+            with contextlib.suppress(AssertionError, LearnerError):
+                plan.run(suite.plan(test, 1), asker, functools.partial(test.run, seed=1))
+            if asker.left >= 0:
+                break  # it asks less often

@@ -255,6 +255,7 @@ CALLS = [
     ("memfd_create", (0, 0)), ("shmget", (0, 4096, 0o1600)), ("pidfd_open", (1, 0)),
     ("execve", (0, 0, 0)), ("clone", (linux.CLONE_NEWUSER | 17, 0, 0, 0, 0)),
     ("clone", (linux.CLONE_NEWNET | 17, 0, 0, 0, 0)), ("prlimit64", (4242, 7, 0, 0)),
+    ("prlimit64", (0, 0, 1, 0)), ("setrlimit", (0, 1)),
 ]  # fmt: skip
 
 
@@ -633,7 +634,9 @@ def test_the_filter_decides_by_the_arguments(machine: str, monkeypatch: pytest.M
         ("clone", (thread | linux.CLONE_NEWUSER,), deny, deny),
         ("clone", (17 | linux.CLONE_NEWNET,), deny, deny),
         ("clone3", (), seccomp._ABSENT, seccomp._ABSENT),
-        ("prlimit64", (0, 7), allow, allow),
+        ("prlimit64", (0, 7, 0), allow, allow),
+        ("prlimit64", (0, 7, 0x1000), deny, deny),
+        ("prlimit64", (0, 7, 1 << 32), deny, deny),
         ("prlimit64", (78, 7), deny, deny),
         ("sendto", (3, 0, 1, 0, 0, 0), allow, allow),
         ("sendto", (3, 0, 1, 0, 0x1000, 8), deny, deny),

@@ -102,6 +102,9 @@ BY_AUTOGRAD = {
     "new engine": "torch._C._ImperativeEngine().run_backward((f(x),))",
     "graph module": "torch.autograd.graph._engine_run_backward((f(x),))",
     "from the graph module": "from torch.autograd.graph import _engine_run_backward as r\nr(f(x))",
+    "forwards": "torch._unpack_dual(torch._make_dual(x, g, 0), 0)",
+    "a level": "torch._C._enter_dual_level()",
+    "forwards by its operator": "torch.ops.aten._make_dual.default(f(x), g, 0)",
     "node": "f(x).grad_fn(g)",
     "nodes": "node = f(x).grad_fn\nfor n, _ in node.next_functions:\n    n(g)",
 }

@@ -21,6 +21,7 @@ DENIED = {
         process_madvise 440 440; process_mrelease 448 448; move_pages 279 239;
         migrate_pages 256 238; setpriority 141 140; sched_setparam 142 118;
         sched_setscheduler 144 119; sched_setattr 314 274; ioprio_set 251 30""",
+    "an end that looks as if the machine had brought it about": "setrlimit 160 164",
     "changing the file system it sees": """
         mount 165 40; umount2 166 39; pivot_root 155 41; chroot 161 51; fsopen 430 430;
         fsconfig 431 431; fsmount 432 432; fspick 433 433; open_tree 428 428; move_mount 429 429;
@@ -103,8 +104,13 @@ def _checks(own_pid: int | None) -> dict[str, list[Instruction]]:
         clone += [(_JSET, 0, 1, linux.CLONE_THREAD), _ret(_ALLOW), _ret(_DENY)]
     # its flags lie in memory, out of a filter's sight; absent makes the C library use clone
     checks = {"clone": clone, "clone3": [_ret(_ABSENT)]}
-    # stops: limits and processors of other processes
-    checks["prlimit64"] = checks["sched_setaffinity"] = _only(0, 0)
+    # stops: processors of other processes
+    checks["sched_setaffinity"] = _only(0, 0)
+    # stops: limits of other processes, and new ones of its own: the kernel would keep them
+    checks["prlimit64"] = [
+        _load_argument(0), (_JEQ, 0, 5, 0), _load_argument(2), (_JEQ, 0, 3, 0),
+        _load_argument(2, high=True), (_JEQ, 0, 1, 0), _ret(_ALLOW), _ret(_DENY),
+    ]  # fmt: skip
     # stops: a datagram pair, which could send to any local socket by its address
     checks["sendto"] = [
         _load_argument(4), (_JEQ, 0, 3, 0),
