@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from . import forbidden, kernel_reply, plan, submission
+from . import forbidden, kernel_reply, plan, similar, submission
 from .advice import Advisor
 from .compare import Mismatch
 from .link import RemoteLink, learner_error
@@ -99,6 +99,7 @@ class Child:
             findings += forbidden.outside_kernels(notebook.cells, suite.plumbing_only, suite.stubs)
             self.tell(
                 sha256=notebook.sha256,
+                code=similar.fingerprint(notebook),
                 notices=[*notebook.notices, *self.suite.shortcomings],
                 review=[
                     {

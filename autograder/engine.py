@@ -394,7 +394,7 @@ def unreadable(reason: str | None, max_score: float) -> dict[str, Any]:
     """The result of a submission that cannot be graded, for this reason."""
     return {
         "status": "ungraded", "reason": reason, "score": None, "max_score": max_score,
-        "sha256": "", "notices": [], "review": [], "exercises": [], "seconds": 0.0,
+        "sha256": "", "code": "", "notices": [], "review": [], "exercises": [], "seconds": 0.0,
     }  # fmt: skip
 
 

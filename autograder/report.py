@@ -22,6 +22,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from . import similar
 from .gradebook.autograded import (
     exercise_text,
     grade_id,
@@ -42,7 +43,7 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _ORDER = (
     *("assignment", "grader_version", "suite_version", "seed", "protections", "submissions"),
-    *("student", "status", "reason", "score", "max_score", "sha256", "file", "notices"),
+    *("student", "status", "reason", "score", "max_score", "sha256", "code", "file", "notices"),
     *("review", "exercises", "exercise", "kind", "line", "name", "title", "verdict", "points"),
     *("max_points", "message", "misconception", "link", "detail", "tests"),
 )
@@ -72,6 +73,7 @@ def write_report(
     pages = _Pages(book)
     shared = {"results": ordered, "summary": summary, "on": on, "off": off, "names": names}
     shared["written"] = _written_questions(released)
+    shared["alike"] = similar.groups(submissions)
 
     _write(out_dir / "results.json", to_json(ordered))
     _write(out_dir / "scores.csv", to_csv(ordered, summary))

@@ -23,6 +23,7 @@ class Unit:
     zeroed: dict[str, str] = field(default_factory=dict)  # exercise -> reason
     lost: dict[str, list[str]] = field(default_factory=dict)  # exercise -> verdicts of lost workers
     sha256: str = ""
+    code: str = ""  # see `similar`
     reason: str | None = None  # why it cannot be graded
     trouble: str | None = None  # the last internal error
     own_cells: bool = True  # whether the learner's own extra cells are executed
@@ -36,8 +37,8 @@ def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
     """The result of one submission (the dict that report and gradebook read)."""
     result: dict[str, Any] = {
         "status": "graded", "reason": None, "score": None, "max_score": suite.max_score,
-        "sha256": unit.sha256, "notices": unit.notices, "review": unit.review, "exercises": [],
-        "seconds": round(time.monotonic() - unit.started, 3),
+        "sha256": unit.sha256, "code": unit.code, "notices": unit.notices, "review": unit.review,
+        "exercises": [], "seconds": round(time.monotonic() - unit.started, 3),
     }  # fmt: skip
     internal = [o for o in unit.outcomes if o["verdict"] == Verdict.INTERNAL_ERROR]
     if unit.reason is None and internal:

@@ -79,6 +79,7 @@ class _Grading:
             self.ended = True
         else:
             unit.sha256 = record.get("sha256", unit.sha256)
+            unit.code = record.get("code", unit.code)
             unit.notices += [n for n in record.get("notices", []) if n not in unit.notices]
             self.take_review(record.get("review", []))
 

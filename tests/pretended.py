@@ -35,7 +35,8 @@ def result_of(data: bytes, passed: bool = True) -> dict:
         exercises.append({"name": name, "score": score, "max_score": most, "tests": rows})
     return {
         "status": "graded", "reason": None, "score": sum(e["score"] for e in exercises),
-        "max_score": 3.0, "sha256": hashlib.sha256(data).hexdigest(), "notices": [],
+        "max_score": 3.0, "sha256": hashlib.sha256(data).hexdigest(), "code": "0123456789abcdef",
+        "notices": [],
         "review": [{"exercise": "one", "kind": "operator-seen", "line": 0, "detail": "aten::x"}],
         "exercises": exercises, "seconds": 0.1,
     }  # fmt: skip

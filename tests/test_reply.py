@@ -48,6 +48,8 @@ ROW = ["exercises", 0, "tests", 0]
         _set(["status"], "passed"),
         _set(["reason"], "because"),
         _set(["sha256"], "0" * 64),
+        _set(["code"], "x" * 16),
+        _set(["code"], None),
         _set(["seconds"], -1),
         _set(["seconds"], "fast"),
         _set(["notices"], "text"),

@@ -256,6 +256,19 @@ def test_the_learners_page_tells_a_mistake_once_and_then_refers_to_it(tmp_path: 
     assert page.text.count("This mistake has a name") == 1
 
 
+def test_the_class_page_names_notebooks_with_the_same_code_and_learners_are_not_told(
+    tmp_path: Path,
+) -> None:
+    alike = [_submission(f"student0{n}", code="ab" * 8) for n in (3, 1)]
+    others = [_submission("student02", code="cd" * 8), _submission("student04", code="")]
+    write_report(_class(*alike, *others, _submission("student05", code="")), tmp_path)
+    page = _Page(tmp_path / "index.html")
+    assert "student01 , student03" in page.text and "same code" in page.text
+    assert "same code" not in _Page(tmp_path / "feedback" / "student01.html").text
+    write_report(_class(*others), tmp_path)
+    assert "same code" not in _Page(tmp_path / "index.html").text
+
+
 def test_full_marks_are_said_plainly(report: Path) -> None:
     page = _Page(report / "feedback/student01.html")
     assert "Everything holds: all hidden tests pass." in page.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,13 +19,15 @@ MAX_TEXT = 5_000
 MAX_ITEMS = 1_000
 
 _TOP = (
-    "status", "reason", "score", "max_score", "sha256", "notices", "review", "exercises", "seconds",
+    "status", "reason", "score", "max_score", "sha256", "code", "notices", "review", "exercises",
+    "seconds",
 )  # fmt: skip
 _EXERCISE = ("name", "score", "max_score", "tests")
 _TEST = (
     "name", "title", "verdict", "points", "max_points", "message", "misconception", "link",
 )  # fmt: skip
 _REVIEW = ("exercise", "kind", "line", "detail")
+_CODE = re.compile("([0-9a-f]{16})?")
 _VERDICTS = {str(verdict) for verdict in Verdict} - {str(Verdict.INTERNAL_ERROR)}
 
 
@@ -68,6 +71,8 @@ def check(result: object, suite: Mapping[str, Any], sha256: str) -> dict[str, An
     tree = _keys(result, _TOP, "the result")
     _equal(tree["max_score"], suite["max_score"], "the maximum")
     _number(tree["seconds"], "the time")
+    if type(tree["code"]) is not str or not _CODE.fullmatch(tree["code"]):
+        raise Refused("its code is no fingerprint")
     for notice in _list(tree["notices"], "notices"):
         _text(notice, "a notice")
     for entry in _list(tree["review"], "the review"):
