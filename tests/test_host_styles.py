@@ -7,9 +7,11 @@ import inspect
 import pytest
 from alternatives.triton_kernels import STYLES
 from changed_kernels import POINTS, changed
-from host_findings import KERNEL, NAME, findings, has_triton
+from host_findings import KERNEL, NAME, cells_of, findings, has_triton
 
 from autograder import release
+from autograder.forbidden import host
+from autograder.forbidden.host.values import TENSOR
 
 if not has_triton():
     pytest.skip("Triton has packages for Linux only", allow_module_level=True)
@@ -390,3 +392,35 @@ def test_wrong_kernels_are_not_taken_for_host_code():
 
     for exercise, _, *changes in NAMED:
         assert findings(**{exercise: changed(exercise, *changes)}) == []
+
+
+ODD = {
+    "a kernel made of a class": "@triton.jit\nclass D: pass\n\ndef row_sum(x):\n    D[(1,)](x)\n",
+    "a list in itself": "def row_sum(x):\n    a = []\n    a.append(a)\n    a += a\n    return a\n",
+    "calls without arguments": "def row_sum(x):\n    next(); zip(); torch.Tensor.add()\n",
+    "no function": "row_sum = triton.jit(1)\n",
+    "super nowhere": "def row_sum(x):\n    return (lambda: super().x)()\n",
+    "a very long number": "def row_sum(x):\n    return {0x" + "f" * 6000 + ": x}[0]\n",
+    "a long sum": "def row_sum(x):\n    return " + "+".join(["x"] * 2500) + "\n",
+    "loops in loops": "def row_sum(x):\n"
+    + "".join("    " * (n + 1) + f"for i{n} in x:\n" for n in range(18))
+    + "    " * 19 + "x = [x, lambda: x]\n    return x\n",
+    "functions that call each other": "".join(
+        f"def f{n}(a, b):\n    return f{n + 1}([b], a) or f{n + 1}((a, b), b)\n" for n in range(30)
+    ) + "def row_sum(x):\n    return f0(x, 1)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_code_is_followed_or_given_up_in_a_few_steps(text):
+    cells = cells_of(row_sum=ODD[text])
+    walked = host.outside_kernels(cells, {"row_sum": [TENSOR]})
+    assert len(walked) < 100
+
+
+def test_what_cannot_be_followed_is_shown(monkeypatch):
+    def fail(*_):
+        raise KeyError
+
+    monkeypatch.setattr(host, "outside_kernels", fail)
+    assert {f.kind for f in findings()} == {"suspicious"}

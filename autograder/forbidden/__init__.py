@@ -81,7 +81,11 @@ def outside_kernels(
         return []
     called = host.arguments(stubs, graded_names)
     findings: dict[str, list[Finding]] = {name: [] for name in graded_names}
-    for name, kind, detail, position, line in host.outside_kernels(cells, called):
+    try:
+        told = host.outside_kernels(cells, called)
+    except Exception:  # a defect of ours: a person looks, and the submission is graded
+        told = [(name, "suspicious", "host code that cannot be followed", -1, 1) for name in called]
+    for name, kind, detail, position, line in told:
         findings[name].append(_finding(name, kind, detail, cells[position], line))
     return [finding for found in findings.values() for finding in _first(found)]
 

@@ -35,8 +35,8 @@ from .values import (
     one,
 )
 
-MAX_STEPS = 50_000  # for one look at an exercise; a notebook of ours needs some hundred
-MAX_TOTAL = 300_000
+MAX_STEPS = 30_000  # for one look at an exercise; a notebook of ours needs some hundred
+MAX_TOTAL = 150_000
 DO = "in a kernel"
 
 
@@ -181,7 +181,7 @@ class Expressions:
                 self.merge(box, value)
             else:
                 self.keep(self.expr(key), key, box)
-                box.put(_text(key), value)
+                box.put(key_text(key), value)
         return one(box)
 
     def merge(self, box: Box, value: Value) -> None:
@@ -322,7 +322,7 @@ class Expressions:
                 found = joined(found, self.filled(node, atom.content))
             elif isinstance(atom, Box):
                 whole = mixed(atom.content) or PLAIN
-                found = joined(found, atom.get(_text(node.slice)) or whole)
+                found = joined(found, atom.get(key_text(node.slice)) or whole)
             elif isinstance(atom, Mark):
                 found = joined(found, one(atom))
             else:
@@ -342,10 +342,11 @@ def _is_expr(node: ast.AST) -> bool:
     return isinstance(node, ast.expr)
 
 
-def _text(node: ast.AST | None) -> str | None:
+def key_text(node: ast.AST | None) -> str | None:
     """A key by which a box knows what it holds: a literal text or number."""
-    known = isinstance(node, ast.Constant) and isinstance(node.value, str | int)
-    return str(node.value) if known else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    short = isinstance(value, str) or (isinstance(value, int) and 0 <= value < 1000)
+    return str(value) if short else None
 
 
 def _chosen(found: Items, key: ast.expr) -> Value:

@@ -49,7 +49,8 @@ def _check(walk: Expressions, own: Own) -> list[Own]:
     local = {argument.arg for argument in every}
     body = own.node.body if isinstance(own.node.body, list) else [own.node.body]
     nodes = [node for statement in body for node in ast.walk(statement)]
-    local |= {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    passing = {n for c in nodes if isinstance(c, ast.comprehension) for n in ast.walk(c.target)}
+    local |= {n.id for n in nodes if n not in passing and _is_bound(n)}
     called: list[Own] = []
     for node in nodes:
         if type(node) in _NOT_IN_KERNELS:
@@ -78,11 +79,17 @@ def _name(walk: Expressions, env: Env, node: ast.Name) -> list[Own]:
         return []
     found = []
     for atom in value:
-        if isinstance(atom, Kernel | Own):
+        if isinstance(atom, Own) and isinstance(atom.node, ast.ClassDef):
+            walk.doubt(f"{node.id}, a class, in a kernel", node)
+        elif isinstance(atom, Kernel | Own):
             found.append(atom.own if isinstance(atom, Kernel) else atom)
         elif not _is_constant(atom) or (isinstance(atom, Library) and not _triton(atom.path)):
             walk.judge([value], f"{node.id}, from outside, in a kernel", node)
     return found
+
+
+def _is_bound(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
 
 
 def _is_constant(atom: object) -> bool:

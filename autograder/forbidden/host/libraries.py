@@ -65,7 +65,8 @@ class Libraries(Calls):
         if path in JIT:
             for own in mine:
                 self.check_kernel(own, node)
-            return joined(*(one(Kernel(own)) for own in mine)) or one(Library(path))
+            kernels = [Kernel(own) for own in mine if not isinstance(own.node, ast.ClassDef)]
+            return frozenset(kernels) or (UNKNOWN if mine else one(Library(path)))
         if path in WRAPPERS:
             return one(Wrapper(joined(*every)))
         if path in DESCRIPTORS and mine:

@@ -8,6 +8,7 @@ from typing import Any
 from ..aliases import imported
 from . import allowed
 from .calls import MAX_ROUNDS, in_order
+from .expressions import key_text
 from .libraries import Libraries
 from .values import (
     NOTHING,
@@ -114,9 +115,8 @@ class HostWalk(Libraries):
                 atom.move()
                 self.put(atom, None, elements(value), target)
             elif isinstance(atom, Box):
-                known = isinstance(target.slice, ast.Constant)
                 self.keep(key, target, atom)
-                self.put(atom, str(target.slice.value) if known else None, value, target)
+                self.put(atom, key_text(target.slice), value, target)
             elif atom in TENSOR:
                 parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
                 if may_hold(key) or not all(isinstance(part, _FIXED) for part in parts):
