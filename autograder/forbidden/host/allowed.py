@@ -15,7 +15,7 @@ def _words(text: str) -> frozenset[str]:
 # Attributes of a tensor that are plain values ...
 PLAIN_ATTRIBUTES = _words("""
     shape ndim dtype device requires_grad is_cuda is_cpu itemsize nbytes layout is_leaf is_sparse
-    is_quantized is_meta is_nested
+    is_quantized is_meta is_nested is_mps is_xpu is_xla is_mkldnn is_sparse_csr
 """)
 # ... methods, and functions of torch, that give plain values.
 ASKS = _words("""
@@ -23,7 +23,7 @@ ASKS = _words("""
     get_device is_floating_point is_complex __len__ is_pinned is_tensor Size device finfo iinfo
     broadcast_shapes promote_types result_type get_default_dtype no_grad inference_mode
     enable_grad set_grad_enabled is_grad_enabled is_storage can_cast typename manual_seed
-    get_num_threads set_num_threads
+    get_num_threads set_num_threads is_same_size is_inference is_conj is_neg is_signed is_shared
 """)
 # These give a tensor with the same numbers, or with numbers that come from no tensor.
 MAKES = _words("""
@@ -31,14 +31,18 @@ MAKES = _words("""
     expand_as t transpose permute movedim moveaxis swapaxes swapdims flatten unflatten ravel squeeze
     squeeze_ unsqueeze unsqueeze_ clone detach detach_ requires_grad_ cuda cpu T mT data as_strided
     narrow select split chunk unbind tensor_split new_empty new_zeros new_ones new_full
-    new_empty_strided zero_ fill_ copy_ broadcast_to record_stream sum
+    new_empty_strided zero_ fill_ copy_ broadcast_to broadcast_tensors atleast_1d atleast_2d
+    record_stream sum
     empty zeros ones full empty_like zeros_like ones_like full_like empty_strided arange eye
     rand randn rand_like randn_like randint empty_permuted Parameter
 """)
 # Made of plain values they are empty buffers and the like; made of numbers of tensors they are not.
 MAKES_OF_PLAIN = {"tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "new_tensor"}
 # Besides a tensor these take other tensors; for the rest a tensor would be read as a size.
-TAKE_TENSORS = _words("copy_ expand_as view_as reshape_as type_as to fill_ record_stream sum")
+TAKE_TENSORS = _words("""
+    copy_ expand_as view_as reshape_as type_as to fill_ record_stream sum broadcast_tensors
+    result_type is_same_size
+""")
 CREATORS = _words("""
     empty zeros ones full empty_strided arange eye rand randn randint empty_permuted Size device
     finfo iinfo broadcast_shapes set_grad_enabled manual_seed set_num_threads
@@ -51,7 +55,7 @@ MOVES = _words("""
     untyped_storage storage scalar_tensor int long short char byte bool resize_ set_ register_hook
     share_memory_ pin_memory where nonzero argwhere unique sort argsort
     tril triu masked_fill masked_fill_ index_fill index_fill_ names is_set_to __dict__ __doc__
-    retain_grad is_shared storage_type sparse_dim to_sparse to_dense __setstate__ __reduce_ex__
+    retain_grad storage_type sparse_dim to_sparse to_dense __setstate__ __reduce_ex__
     __reduce__ __deepcopy__ __dir__ __format__ __repr__ __str__ __hash__ __init__ __new__
     __setitem__ __getitem__ __iter__ __contains__
 """)

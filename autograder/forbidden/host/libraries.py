@@ -224,6 +224,8 @@ class Libraries(Calls):
             return self.call_method(last, every if last in own else every[1:], node)
         if space == "nn" and last[:1].isupper() and not tensors:
             return one(Library(f"torch.nn.{last}.made"))
+        if name == "cuda.device_of":
+            return PLAIN
         if f"torch.{name}.".startswith(allowed.PLAIN_SPACES) and not tensors:
             return PLAIN
         if not tensors:
