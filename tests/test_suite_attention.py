@@ -183,6 +183,7 @@ READY_MADE = {
     "getattr": "getattr(F, 'scaled_dot_product_attention')(q, k, v)",
     "encoder layer": "nn.TransformerEncoderLayer(8, 1).self_attn(q, k, v)[0]",
     "flex": "torch.nn.attention.flex_attention.flex_attention(q, k, v)",
+    "of ONNX": "torch.onnx.ops.attention(q, k, v)[0]",
 }
 OWN_WORK = {
     "softmax": "torch.softmax(q @ k.mT, -1) @ v",

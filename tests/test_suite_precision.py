@@ -287,6 +287,7 @@ READY_MADE = {
     "group norm": "torch.group_norm(x, 1)",
     "module": "torch.nn.LayerNorm(4)(x)",
     "statistics": "statistics.pvariance(x.tolist())",
+    "masked": "torch.masked.var(x, -1, unbiased=False)",
 }
 OWN_WORK = {
     "means": "x.square().mean(-1) - x.mean(-1).square()",
@@ -320,8 +321,15 @@ def test_the_learners_own_work_is_not_taken_for_a_ready_made_variance(name, spel
 
 
 @pytest.mark.parametrize(
-    "expression", ["x.mean(-1)", "torch.sum(x, -1)", "x.cumsum(-1)", "torch.einsum('...d->...', x)"]
-)
+    "expression",
+    [
+        "x.mean(-1)", "torch.sum(x, -1)", "x.cumsum(-1)", "torch.einsum('...d->...', x)",
+        "x @ torch.ones(4)", "x.inner(torch.ones(4))", "F.linear(x, torch.ones(1, 4))",
+        "sum(x.unbind(-1))", "x.sum_to_size(2, 1)", "torch.fft.fft(x).real[..., 0]",
+        "F.conv1d(x, torch.ones(1, 1, 4))", "F.mse_loss(x, 0 * x)",
+        "torch.zeros(2, 1).index_add(-1, torch.zeros(4).long(), x)",
+    ],
+)  # fmt: skip
 def test_a_reduction_over_the_features_is_forbidden_in_welford_only(expression):
     assert found_in("welford", expression) == {"forbidden-call"}
     assert found_in("two_pass_var", expression) == set()

@@ -132,6 +132,7 @@ READY_MADE = {
     "layer norm": "F.layer_norm(x, x.shape[-1:], w)",
     "group norm": "torch.group_norm(x, 1)",
     "normalize": "F.normalize(x, dim=-1) * x.shape[-1] ** 0.5",
+    "masked": "torch.masked.normalize(x, 2.0, -1) * x.shape[-1] ** 0.5",
     "renorm": "x.renorm(2, 0, 1.0)",
     "operator": "torch.ops.aten.rms_norm(x, x.shape[-1:], w, e)",
     "getattr": "getattr(F, 'rms_' + 'norm')(x, x.shape[-1:], w, e)",
