@@ -161,7 +161,8 @@ class Writer:
             if known is None or not known.still_holds(connection):
                 known = self._known = self._ensure_notebook(session)
             for entry in entries:
-                self._record(Submission(connection, known, entry.student), entry)
+                rows = Submission(connection, known, entry.student, entry.stamp.time)
+                self._record(rows, entry)
             for entry in entries:
                 self._put_files(entry, put_notebooks)
 
@@ -296,8 +297,8 @@ class Writer:
         news = self._comments(rows, entry.result, entry.learner)
         # Only when something changed: a person who took the flag away is not asked again.
         flag = news and bool(entry.result["review"])
-        when = entry.stamp.time
-        rows.finish(when, flag, self._late_penalty(entry.student, when, rows.due, total))
+        penalty = self._late_penalty(entry.student, entry.stamp.time, rows.due, total)
+        rows.finish(flag, penalty)
 
     def _grades(self, rows: Submission, result: Mapping[str, Any], learner: Learner) -> float:
         """Set the automatic scores, and give the score of the notebook as nbgrader counts it."""

@@ -74,19 +74,24 @@ class Known:
 
 
 class Submission:
-    """The rows of one student's submission, made where missing."""
+    """The rows of one student's submission, made where missing.
 
-    def __init__(self, connection: Connection, known: Known, name: str) -> None:
-        self._connection, self._known = connection, known
+    when: the time of handing in.
+    """
+
+    def __init__(
+        self, connection: Connection, known: Known, name: str, when: datetime | None
+    ) -> None:
+        self._connection, self._known, self._when = connection, known, when
         values = {"name": name, "assignment": known.assignment, "notebook": known.notebook}
         found = connection.execute(_FIND, values).one()._asdict()
         self._is_new = found["notebook"] is None  # no cell has a grade or comment yet
         if found["student"] is None:
             connection.execute(insert(_student), {"id": name})
         if found["handed_in"] is None:
-            found["handed_in"] = api.new_uuid()
+            found |= {"handed_in": api.new_uuid(), "timestamp": when}
             row = {"id": found["handed_in"], "student_id": name, "assignment_id": known.assignment}
-            connection.execute(insert(_handed_in), row)
+            connection.execute(insert(_handed_in), row | {"timestamp": when})
         if found["notebook"] is None:
             found |= {"notebook": api.new_uuid(), "flagged": False}
             row = {"id": found["notebook"], "assignment_id": found["handed_in"]}
@@ -101,11 +106,11 @@ class Submission:
         due, extension = self._found["duedate"], self._found["extension"]
         return due if due is None else due + (extension or timedelta())
 
-    def finish(self, when: datetime | None, flag: bool, penalty: float | None) -> None:
+    def finish(self, flag: bool, penalty: float | None) -> None:
         """Set the time of handing in and the penalty; put a flag up, never down."""
         found = self._found
-        if found["timestamp"] != when:
-            self._set(_handed_in, found["handed_in"], timestamp=when)
+        if found["timestamp"] != self._when:
+            self._set(_handed_in, found["handed_in"], timestamp=self._when)
         flagged = found["flagged"] or flag
         if (found["flagged"], found["late_submission_penalty"]) != (flagged, penalty):
             values = {"flagged": flagged, "late_submission_penalty": penalty}
