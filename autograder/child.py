@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,46 @@ from .notebook import one_line
 from .result import Unit
 from .suite import HiddenTest, Suite
 from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
+
+READING_SECONDS = 6.0  # of computing, to look through the code; a notebook of ours takes 0.02
+
+
+class TooLong(BaseException):
+    """Not to be caught by `except Exception`."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raises TooLong in its body when that has computed for so many seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGPROF, stop)
+    # Again and again: Python drops what is raised while it destroys an object.
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def looked_through(suite: Suite, cells: Sequence[submission.Cell]) -> list[forbidden.Finding]:
+    """What the text of the code proves, and doubts. Code written to be long to read is a doubt."""
+    try:
+        with at_most(READING_SECONDS):
+            return [
+                *forbidden.find(cells, suite.exercises, suite.forbidden),
+                *forbidden.not_reached(cells, suite.exercises, suite.must_reach),
+                *forbidden.second_loops(cells, suite.one_loop),
+                *forbidden.outside_kernels(cells, suite.plumbing_only, suite.stubs),
+            ]
+    except TooLong:
+        text = "code that takes too long to look through"
+    except Exception:  # a defect of ours: a person looks, and the submission is graded
+        text = "code that cannot be looked through"
+    return [forbidden.Finding(n, -1, 1, text, "", "suspicious") for n in suite.exercises]
 
 
 class Child:
@@ -47,7 +89,7 @@ class Child:
         if self.suite.kernels:
             self.link.kernels = kernel_reply.jit_functions(c.source for c in cells)
         try:
-            failures = self.link.start(cells, self.unit.seed)
+            failures = self.link.start([c for c in cells if c.readable], self.unit.seed)
         except WorkerLost as lost:
             return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
         except LearnerError:
@@ -92,11 +134,7 @@ class Child:
         """Read the notebook; the first time, also look for forbidden calls."""
         notebook = submission.read(Path(self.unit.path), self.suite.released)
         if not self.unit.outcomes and self.unit.own_cells:
-            suite = self.suite
-            findings = forbidden.find(notebook.cells, suite.exercises, suite.forbidden)
-            findings += forbidden.not_reached(notebook.cells, suite.exercises, suite.must_reach)
-            findings += forbidden.second_loops(notebook.cells, suite.one_loop)
-            findings += forbidden.outside_kernels(notebook.cells, suite.plumbing_only, suite.stubs)
+            findings = looked_through(self.suite, notebook.cells)
             self.tell(
                 sha256=notebook.sha256,
                 code=similar.fingerprint(notebook),

@@ -17,6 +17,9 @@ _ASSIGNED = re.compile(r"([A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*)\s*=\s*(%[A
 _HELP = re.compile(r"%{0,2}[\w.*\[\]'\"]+\?{1,2}\s*$")
 _INSTALL = re.compile(r"(pip3?|conda|mamba|uv)\s+(install|list|show|uninstall|pip)\b")
 
+MAX_BITS = 14_000  # somewhat fewer than the 4300 digits that Python writes
+_LONG_INTEGER = re.compile(r"0[xXoObB][0-9a-fA-F_]{3000}")
+
 
 def parse(source: str) -> ast.Module | None:
     """The syntax tree, or None where Python cannot read the text (for whatever reason)."""
@@ -28,10 +31,21 @@ def parse(source: str) -> ast.Module | None:
 
 @lru_cache(maxsize=1)  # a cell is looked at twice in a row
 def parse_or_raise(source: str) -> ast.Module:
-    """The syntax tree, which is not to be changed. Raises what `ast.parse` raises."""
+    """The syntax tree, which is not to be changed. Raises what `ast.parse` raises.
+
+    An integer that Python reads, but refuses to write, is a syntax error here in every notation:
+    who looks at the tree may write it.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\d" in a learner's string is not our warning
-        return ast.parse(source)
+        tree = ast.parse(source)
+    if _LONG_INTEGER.search(source):
+        for node in ast.walk(tree):
+            value = node.value if isinstance(node, ast.Constant) else 0
+            if isinstance(value, int) and value.bit_length() > MAX_BITS:
+                where = ("<unknown>", node.lineno, node.col_offset + 1, None)
+                raise SyntaxError("an integer of thousands of digits", where)
+    return tree
 
 
 def to_python(source: str) -> tuple[str | None, str | None]:

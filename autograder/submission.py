@@ -111,6 +111,11 @@ class Cell:
     source: str
     tree: ast.Module | None = field(default=None, repr=False, compare=False)  # where it was parsed
 
+    @property
+    def readable(self) -> bool:
+        """Whether it is to be run. What nobody could look through is not, even if it would run."""
+        return self.tree is not None or self.origin == "given"
+
 
 @dataclass
 class Submission:
