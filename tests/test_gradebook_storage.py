@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from gradebook_course import (
 from sqlalchemy import event
 
 from autograder.gradebook import GradebookError, Writer
-from autograder.gradebook.timestamps import handed_in
+from autograder.gradebook.timestamps import HandedIn, handed_in
 
 
 @pytest.fixture
@@ -138,6 +139,17 @@ def test_a_timestamp_that_is_none_is_put_aside(course: Path, text: str) -> None:
     assert (path.parent / "timestamp.txt").read_text() == stamp.text
     assert (path.parent / "timestamp.txt.invalid").read_text() == text
     assert handed_in(path, path.parent) == stamp
+
+
+@pytest.mark.parametrize("seconds", [3e11, -1e12, 1e300])
+def test_a_date_that_no_calendar_has_is_no_time(
+    course: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    path = submission_path(course, "student01")
+    (path.parent / "timestamp.txt").unlink(missing_ok=True)
+    # As tmpfs, Btrfs and ZFS keep it; others cut it short.
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: SimpleNamespace(st_mtime=seconds))
+    assert handed_in(path, path.parent) == HandedIn()
 
 
 def test_a_submission_outside_of_the_course_is_only_read(course: Path, tmp_path: Path) -> None:

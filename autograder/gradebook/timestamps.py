@@ -77,9 +77,9 @@ def _read(path: Path) -> HandedIn | None:
 def _changed(path: Path | None) -> HandedIn | None:
     try:
         seconds = path.stat().st_mtime if path is not None else None
-    except OSError:
+        if seconds is None:
+            return None
+        time = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    except (OSError, ValueError, OverflowError):  # some file systems keep the year 11476
         return None
-    if seconds is None:
-        return None
-    time = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
     return HandedIn(time, time.strftime("%Y-%m-%d %H:%M:%S.%f UTC"))
