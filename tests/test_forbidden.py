@@ -38,6 +38,26 @@ def body(statement: str, before: str = F) -> str:
 CALL = "(x, x.shape[-1:], weight, bias, eps)"
 
 MUST_FIND = {
+    "if two": body("if 2:\n    return F.layer_norm(x, (8,))\nreturn x"),
+    "if a text": body("if 'always':\n    return F.layer_norm(x, (8,))\nreturn x"),
+    "a constant of that name": body(
+        "if TYPE_CHECKING:\n    return F.layer_norm(x, (8,))\nreturn x",
+        F + "TYPE_CHECKING = True\n",
+    ),
+    "attribute in a pattern": body(
+        "match torch:\n    case object(layer_norm=f):\n        return f(x, (8,))"
+    ),
+    "key in a pattern": body(
+        "match vars(torch):\n    case {'layer_norm': f}:\n        return f(x, (8,))"
+    ),
+    "deep in a pattern": body(
+        "match [torch]:\n    case [object(nn=object(functional=object(layer_norm=f)))] | f:\n"
+        "        return f(x, (8,))"
+    ),
+    "getitem": body("import operator\nreturn operator.getitem(vars(torch), 'layer_norm')(x, 8)"),
+    "getattribute of its class": body(
+        "return type(torch).__getattribute__(torch, 'layer_norm')(x)"
+    ),
     "the function": body("return F.layer_norm" + CALL),
     "the full name": body("return torch.nn.functional.layer_norm" + CALL),
     "nn.functional": body("return nn.functional.layer_norm" + CALL),
@@ -193,6 +213,14 @@ def layer_norm(x, weight, bias, eps):
 """
 
 MUST_NOT_FIND = {
+    "types checked only": body(
+        "if TYPE_CHECKING:\n    return F.layer_norm(x, (8,))\nreturn x",
+        F + "from typing import TYPE_CHECKING\n",
+    ),
+    "a function timed": OWN + "import timeit\ntimeit.timeit(lambda: layer_norm(x), number=9)\n",
+    "a pattern of shapes": body(
+        "match x.shape:\n    case (n, d) | (n, d, _):\n        return x / d"
+    ),
     "own code": OWN,
     "comparison in a later cell": OWN
     + F
@@ -297,6 +325,18 @@ def test_code_that_does_not_reach_the_library_call_is_left_alone(source):
 
 
 SUSPICIOUS = {
+    "made attrgetter": body("import operator\nreturn operator.attrgetter(weight)(torch)(x)"),
+    "made methodcaller": body("import operator\nreturn operator.methodcaller(weight, x)(torch)"),
+    "pattern with an own class": body(
+        "match torch:\n    case Any(f):\n        return f(x, (8,))", "class Any:\n    pass\n"
+    ),
+    "table in a copy": body("d = {}\nd.update(vars(torch))\nreturn d[weight](x)"),
+    "itemgetter": body("import operator\nreturn operator.itemgetter(weight)(vars(torch))(x)"),
+    "timed text": body("import timeit\nreturn timeit.timeit(weight)"),
+    "Formatter": body("import string\nreturn string.Formatter().get_field(weight, (torch,), {})"),
+    "Unpickler": body("import pickle\nreturn pickle.Unpickler(x).find_class('torch', weight)"),
+    "interpreter": body("import code\nreturn code.InteractiveInterpreter(x).runsource(weight)"),
+    "type hints": body("import typing\nreturn typing.get_type_hints(x, weight)"),
     "exec of a made text": body("exec(x.code)\nreturn x"),
     "eval of a made text": body("return eval(weight)"),
     "compile": body("return compile(weight, '', 'eval')"),

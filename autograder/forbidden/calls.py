@@ -44,6 +44,7 @@ _TABLES = {
     "torch.overrides.get_testing_overrides",
 }  # fmt: skip
 _RUN = {"builtins.eval", "builtins.exec", "builtins.compile"}
+_TIMED = {"timeit.timeit", "timeit.repeat", "timeit.Timer"}  # a function, or a text
 
 
 class Calls(Expressions):
@@ -73,6 +74,8 @@ class Calls(Expressions):
         special = self.special(called, function, receiver, values, named, node)
         if special is not None:
             return special
+        if any(self.is_table(path) for value in values for path in paths(value)):
+            self.suspect("a library searched at run time", node)
         if self.used is None:
             self.run_globals(function)
         result = UNKNOWN
@@ -123,6 +126,8 @@ class Calls(Expressions):
             first = values[0] if values else UNKNOWN
             if path in _GETATTR and len(values) >= 2:
                 return self.getattr(first, values[1], node) | (values[2] if values[2:] else UNKNOWN)
+            if method == "__getattribute__" and len(values) == 2:
+                return self.getattr(first, values[1], node)
             if method in ("__getattribute__", "__getattr__") and values:
                 return self.getattr(frozenset([Dotted(base)]), first, node)
             if path in _SETATTR and len(values) == 3:
@@ -155,10 +160,17 @@ class Calls(Expressions):
                 return self.searched(node)
             if path in _IMPORT:
                 return self.imported(path, values, named, node)
+            if path in _TIMED and values and (texts(first) or not first):
+                return self.executed(path, first, node) if texts(first) else self.timed(node)
             if path in _RUN:
                 return self.executed(path, first, node)
             if path in ("operator.attrgetter", "operator.methodcaller"):
+                if not texts(first):
+                    self.suspect("a name made at run time", node)
+                    return frozenset([LIBRARY])
                 return frozenset(Getter(text) for text in texts(first))
+            if path == "operator.getitem" and len(values) == 2:
+                return self.item(first, values[1], node)
             if path == "builtins.str" and texts(first):
                 return first
         return None
@@ -166,6 +178,10 @@ class Calls(Expressions):
     def searched(self, node: ast.AST) -> Value:
         self.suspect("a library searched at run time", node)
         return frozenset([LIBRARY])
+
+    def timed(self, node: ast.AST) -> Value:
+        self.suspect("timeit of what may be a text", node)
+        return UNKNOWN
 
     def join(self, receiver: Value, listed: ast.expr) -> Value | None:
         if len(texts(receiver)) != 1 or not isinstance(listed, ast.List | ast.Tuple):

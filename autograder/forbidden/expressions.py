@@ -171,7 +171,7 @@ class Expressions:
     def is_table(self, path: str) -> bool:
         """Whether a path is a dictionary in which forbidden names can be looked up."""
         if path.endswith(".__dict__"):
-            return self.is_root(path.removesuffix(".__dict__"))
+            return self.is_root(path.removesuffix(".__dict__")) or path == "sys.__dict__"
         return path == "sys.modules"
 
     def expr(self, node: ast.expr) -> Value:

@@ -18,7 +18,17 @@ _BENEATH = (
     "inspect.getinnerframes", "ctypes", "_ctypes", "cffi", "torch.library", "torch._library",
     "unittest.mock",
 )  # fmt: skip
-_PATTERN = re.compile(rf"(?:^|\.)(?:{'|'.join(map(re.escape, _BENEATH))})(?=\.|$)")
+# Ways to run a text, or to find something by a text, that do not look like it.
+_BY_TEXT = (
+    "code", "codeop", "runpy", "pdb", "bdb", "cProfile", "profile", "zipimport", "logging.config",
+    "pickle", "_pickle", "marshal", "string.Formatter", "_string", "typing.get_type_hints",
+    "typing.ForwardRef", "inspect.get_annotations", "importlib.machinery", "importlib.util",
+    "types.FunctionType", "types.CodeType", "types.ModuleType", "weakref.proxy",
+)  # fmt: skip
+_PATTERN = re.compile(
+    rf"(?:(?:^|\.)(?:{'|'.join(map(re.escape, _BENEATH))})"
+    rf"|^(?:{'|'.join(map(re.escape, _BY_TEXT))}))(?=\.|$)"
+)
 
 # Attributes of any value that lead from it to the frames, namespaces and classes of others.
 _REACHING = {

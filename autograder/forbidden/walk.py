@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from .aliases import UNKNOWN, Code, Dotted, Scope, Value, imported
+from .aliases import UNKNOWN, Code, Dotted, Scope, Value, imported, paths, text_value
 from .calls import Calls
 from .expressions import MATMUL, Doubt, TooMuch, Used
 
@@ -129,13 +129,10 @@ class Walker(Calls):
             self.use(self.expr(node.value), node.value)
 
     def on_If(self, node: ast.If) -> None:
-        test = node.test
-        self.expr(test)
-        known = test.value if isinstance(test, ast.Constant) else None
-        checking = isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
-        if known is True or known == 1:
-            self.block(node.body)
-        elif isinstance(test, ast.Constant) or checking:
+        value = self.expr(node.test)
+        if isinstance(node.test, ast.Constant):
+            self.block(node.body if node.test.value else node.orelse)
+        elif value and set(paths(value)) == {"typing.TYPE_CHECKING"} and len(value) == 1:
             self.block(node.orelse)
         else:
             self.branch(node.body)
@@ -180,9 +177,40 @@ class Walker(Calls):
     on_AsyncWith = on_With
 
     def on_Match(self, node: ast.Match) -> None:
-        self.expr(node.subject)
+        value = self.expr(node.subject)
         for case in node.cases:
+            self.matched(case.pattern, value)
+            if case.guard is not None:
+                self.expr(case.guard)
             self.branch(case.body)
+
+    def matched(self, pattern: ast.pattern, value: Value) -> None:
+        """Bind the names of a pattern that is held against `value`: it may look up attributes."""
+        match pattern:
+            case ast.MatchAs() | ast.MatchStar():
+                if getattr(pattern, "pattern", None) is not None:
+                    self.matched(pattern.pattern, value)
+                if pattern.name is not None:
+                    self.bound(pattern.name, value, pattern)
+            case ast.MatchClass():
+                self.expr(pattern.cls)
+                for inner in pattern.patterns:
+                    self.matched(inner, self.getattr(value, UNKNOWN, pattern))
+                for name, inner in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
+                    self.matched(inner, self.getattr(value, text_value(name), pattern))
+            case ast.MatchMapping():
+                for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
+                    self.matched(inner, self.item(value, self.expr(key), pattern))
+                if pattern.rest is not None:
+                    self.bound(pattern.rest, value, pattern)
+            case ast.MatchSequence() | ast.MatchOr():
+                for inner in pattern.patterns:
+                    self.matched(inner, value)
+
+    def bound(self, name: str, value: Value, pattern: ast.pattern) -> None:
+        self.branches += 1
+        self.set(name, value, pattern)
+        self.branches -= 1
 
     def on_Global(self, node: ast.Global) -> None:
         self.scope.outer.update(dict.fromkeys(node.names, self.module))
