@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import solutions.layernorm.layernorm as reference
-from autograder.compare import expect
+from autograder.compare import expect, judging
 from autograder.later import later
 
 WIDTH = 64
@@ -87,6 +87,19 @@ def share(want: Tensor, part: float) -> dict[str, float]:
     """Tolerance of `expect`: `part` of the largest expected value, for every element."""
     largest = float(want.double().abs().max()) if want.numel() else 0.0
     return {"rtol": 0.0, "atol": part * largest + 1e-7}
+
+
+@judging
+def expect_near(got: Any, want: Tensor, part: float, what: str) -> None:
+    """`expect` up to `part` of the largest value of `want`, which may come from replies."""
+    expect(got, want, **share(want, part), what=what)
+
+
+@judging
+def expect_slope(grad_x: Tensor, u: Tensor, slope: Tensor, part: float, what: str) -> None:
+    """The slope along the direction u (..., D) that grad_x gives, up to `part` of its size."""
+    size = float(grad_x.norm(dim=-1).max())
+    expect((grad_x * u).sum(-1), slope, rtol=0, atol=part * size, what=what)
 
 
 def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:

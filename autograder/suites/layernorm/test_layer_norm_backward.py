@@ -21,6 +21,7 @@ from autograder.suites.layernorm.inputs import (
     STRICT,
     WIDTH,
     expect_half,
+    expect_slope,
     gradients,
     positive_weight,
     rows,
@@ -160,8 +161,7 @@ def test_slope(student, rng):
     expect(got[1], per_weight, **share(per_weight, LOOSE), what="grad_weight in float64")
     # The form of grad_x first: it comes from the learner's code, and is multiplied below.
     expect(got[0], want, rtol=0, atol=1e3, what="grad_x in float64")
-    size = float(got[0].norm(dim=-1).max())
-    expect((got[0] * u).sum(-1), slope, rtol=0, atol=0.06 * size, what="the slope along grad_x")
+    expect_slope(got[0], u, slope, 0.06, "the slope along grad_x")
 
 
 @pytest.mark.points(0.25)
