@@ -131,6 +131,11 @@ def _follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
             step.function(*step.args(replies), **step.kwargs(replies))
 
 
+def calls(steps: Plan | None) -> int:
+    """How many questions the plan asks."""
+    return sum(isinstance(step, Call) for step in steps or ())
+
+
 def shapes_of(request: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
     """The shapes of the tensors among the arguments."""
     args = request.get("args", [])

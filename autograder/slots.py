@@ -150,6 +150,11 @@ class _Grading:
             unit.reason = "internal error: something killed its worker twice"
             return True
         over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
+        if lost.get("ahead") and not over:
+            unit.careful = (
+                True  # many questions were asked at once: which one it was, is to be seen
+            )
+            return False
         if lost["start"]:
             if unit.own_cells and not unit.outcomes and not over:
                 # Perhaps only the learner's own extra cells are at fault: try without them.

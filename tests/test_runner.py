@@ -72,6 +72,28 @@ def test_a_grader_that_is_killed_costs_no_grade(runner):
     assert graders(runner) != [grader]
 
 
+def test_a_crash_among_many_questions_costs_its_own_test_alone(runner, tmp_path):
+    notebook = json.loads((SAMPLES / "student01" / "layernorm" / "layernorm.ipynb").read_text())
+    cell = next(c for c in notebook["cells"] if "def layer_norm(" in "".join(c["source"]))
+    more = """
+right = layer_norm
+def layer_norm(x, weight, bias, eps):
+    if x.shape == (3, 7):
+        import os
+        os._exit(3)
+    return right(x, weight, bias, eps)
+"""
+    cell["source"] = "".join(cell["source"]) + more
+    path = tmp_path / "layernorm.ipynb"
+    path.write_text(json.dumps(notebook))
+    runner.stdin.write(json.dumps({"id": 1, "path": str(path), "seed": 1}) + "\n")
+    runner.stdin.flush()
+    result = json.loads(runner.stdout.readline())["result"]
+    verdicts = {t["name"]: t["verdict"] for t in result["exercises"][0]["tests"]}
+    assert verdicts.pop("test_formula_to_the_last_digits") == "crashed"
+    assert set(verdicts.values()) == {"pass"}
+
+
 def test_without_triton_an_assignment_with_kernels_says_so_in_one_line():
     code = (
         "import sys; sys.modules['triton'] = None; "
