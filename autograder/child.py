@@ -104,24 +104,21 @@ class Child:
                 text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
                 self.tell(outcome=Outcome(Verdict(lost[-1]), text).as_dict())
                 continue
-            steps, ahead = self.suite.plan(test, self.unit.seed), False
+            steps = self.suite.plan(test, self.unit.seed)
             try:
                 if steps is not None and not self.link.waiting and not self.unit.careful:
-                    ahead = True
                     self.ask_ahead(tests[number:])
-                    ahead = False
                 left = max(0, self.link.waiting - plan.calls(steps))
-                outcome = self.judge(test, steps)
+                self.tell(outcome=self.judge(test, steps).as_dict())
+                for operator in sorted(self.link.seen):
+                    self.tell(saw=operator, exercise=name)
+                self.link.seen.clear()
                 self.link.skip(left)
             except WorkerLost as loss:
                 return self.tell(
                     lost=str(loss.verdict), message=loss.message, name=name, start=False,
-                    ahead=ahead,
+                    unsure=loss.unsure,
                 )  # fmt: skip
-            self.tell(outcome=outcome.as_dict())
-            for operator in sorted(self.link.seen):
-                self.tell(saw=operator, exercise=name)
-            self.link.seen.clear()
         self.tell(launched=self.launched(), done=True)
 
     def ask_ahead(self, tests: Sequence[HiddenTest]) -> None:

@@ -150,7 +150,7 @@ class _Grading:
             unit.reason = "internal error: something killed its worker twice"
             return True
         over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
-        if lost.get("ahead") and not over:
+        if lost.get("unsure") and not over:
             unit.careful = (
                 True  # many questions were asked at once: which one it was, is to be seen
             )

@@ -98,7 +98,7 @@ LIMITS = {
             os._exit(0)
         return x
         """,
-        ("wrong",), "values are", weak=("error",), processes=40,
+        ("wrong",), "values are", weak=("error",), processes=64,
     ),
     "threads": Limit(
         """

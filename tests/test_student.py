@@ -373,11 +373,20 @@ def test_replies_that_nobody_asks_for_are_skipped_and_other_questions_go_between
 
 def test_each_of_many_questions_has_the_time_of_one():
     link, _ = remote(MANY, call_seconds=0.6)
-    link.ahead(asked(link, "slow", 0.3, 0.3, 0.3, 0.3, 0.0))
-    assert link.waiting == 5
+    calls = asked(link, "slow", 0.3, 0.3, 0.3, 0.3, 0.0)
+    link.ahead(calls)
+    assert [link.ask(call) for call in calls] == [0.3, 0.3, 0.3, 0.3, 0.0]
+
+
+@pytest.mark.parametrize(("seconds", "unsure"), [((0.1, 5.0, 0.0), True), ((0.1, 5.0), False)])
+def test_a_loss_among_many_questions_is_told_to_be_unsure(seconds, unsure):
+    link, _ = remote(MANY, call_seconds=0.6)
+    calls = asked(link, "slow", *seconds)
+    link.ahead(calls)
+    assert link.ask(calls[0]) == 0.1
     with pytest.raises(WorkerLost) as caught:
-        link.ahead(asked(link, "slow", 0.0, 0.0, 5.0, 0.0))
-    assert caught.value.verdict == Verdict.TIMEOUT
+        link.ask(calls[1])
+    assert (caught.value.verdict, caught.value.unsure) == (Verdict.TIMEOUT, unsure)
 
 
 def test_more_replies_than_questions_end_the_worker():
@@ -385,9 +394,12 @@ def test_more_replies_than_questions_end_the_worker():
     link = RemoteLink(ours, suite(), time.monotonic() + 5)
     for number in (1, 2, 3):
         protocol.send(theirs, {"call": number, "error": None, "seen": []}, number)
+    calls = asked(link, "double", 1, 2)
+    link.ahead(calls)
+    assert link.ask(calls[0]) == 1
     with pytest.raises(WorkerLost) as caught:
-        link.ahead(asked(link, "double", 1, 2))
-    assert caught.value.verdict == Verdict.CRASHED and link.waiting == 0
+        link.ask(calls[1])
+    assert caught.value.verdict == Verdict.CRASHED
 
 
 def test_replies_are_kept_while_questions_wait_but_neither_long_nor_many(monkeypatch):
