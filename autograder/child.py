@@ -108,7 +108,7 @@ class Child:
             try:
                 if steps is not None and not self.link.waiting and not self.unit.careful:
                     self.ask_ahead(tests[number:])
-                left = max(0, self.link.waiting - plan.calls(steps))
+                left = max(0, self.link.waiting - len(plan.calls(steps)))
                 self.tell(outcome=self.judge(test, steps).as_dict())
                 for operator in sorted(self.link.seen):
                     self.tell(saw=operator, exercise=name)
@@ -129,13 +129,13 @@ class Child:
             steps = self.suite.plan(test, self.unit.seed)
             if steps is None or len(self.unit.lost.get(test.exercise, [])) >= 2:
                 break
-            asked = [step for step in steps if isinstance(step, plan.Call)]
+            asked = plan.calls(steps)
             size += sum(len(call.frame.header) + len(call.frame.body) for call in asked)
             if size > AHEAD_BYTES:
                 break
             calls += asked
         if len(calls) > 1:
-            self.link.ahead(calls)
+            self.link.send(calls)
 
     def advise(self, assembler: socket.socket) -> None:
         """Instead of `run`: have a GPU's compiler look at the kernels that were launched."""

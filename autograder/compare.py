@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from .later import copied
+
 # What is compared when a result in a half type may be off by one rounding and no more.
 ROUNDED_ONCE = "the output (is it rounded only once, at the very end?)"
 # What is compared when the inputs must be as before; any difference is a change in place.
@@ -105,7 +107,7 @@ def expect(
     Raises Mismatch with a sentence for the learner.
     """
     if not _recorder.judging:
-        _recorder.values.append(_copy(got))
+        _recorder.values.append(copied(got))
         return
     try:
         _compare(got, want, rtol, atol, what)
@@ -139,16 +141,6 @@ def same(got: Any, other: Any) -> bool:
     if isinstance(got, Mapping) and isinstance(other, Mapping):
         return list(got) == list(other) and all(same(got[k], other[k]) for k in got)
     return type(got) is type(other) and got == other
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if isinstance(value, (tuple, list)):
-        return tuple(map(_copy, value))
-    if isinstance(value, Mapping):
-        return {k: _copy(v) for k, v in value.items()}
-    return value
 
 
 def _compare(got: Any, want: Any, rtol: float, atol: float, what: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -114,7 +114,7 @@ def once_known(value: Any) -> Callable[[Replies], Any]:
     if type(value) is Later:
         return lambda replies: replies.compute(value)
     if not unknown(value):
-        now = _copied(value)
+        now = copied(value)
         return lambda replies: now
     if type(value) is dict:
         named = {key: once_known(v) for key, v in value.items()}
@@ -123,11 +123,12 @@ def once_known(value: Any) -> Callable[[Replies], Any]:
     return lambda replies: kind([give(replies) for give in parts])
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """`value` with tensors of its own, also in lists, tuples and dicts."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
-    if type(value) in (list, tuple):
-        return type(value)(map(_copied, value))
-    if type(value) is dict:
-        return {key: _copied(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return (list if isinstance(value, list) else tuple)(map(copied, value))
+    if isinstance(value, Mapping):
+        return {key: copied(v) for key, v in value.items()}
     return value

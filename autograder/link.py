@@ -15,7 +15,6 @@ from .verdict import LearnerError, Verdict, WorkerLost
 
 REPLY_KEYS = frozenset({"call", "error", "seen"})
 
-
 Reply = tuple[dict[str, Any], Any]  # header and value
 
 
@@ -41,7 +40,7 @@ class RemoteLink:
         frame = self._suite.frame("your notebook", "start", request)
         seconds = self._suite.budget.start_seconds
         call = plan.Call("your notebook", frame)
-        self._send([call])
+        self.send([call])
         failures = self._value(call, *self._receive(seconds))
         self.seen.clear()
         return failures if isinstance(failures, list) else []
@@ -51,17 +50,13 @@ class RemoteLink:
         call = plan.Call(name, frame, plan.shapes_of(request))
         while self._sent:  # other replies come before this one
             self._replies.append(self._receive(needed=False))
-        self._send([call])
+        self.send([call])
         return self._value(call, *self._receive())
-
-    def ahead(self, calls: Sequence[plan.Call]) -> None:
-        """Send many questions at once. `ask` takes their replies, in the same order."""
-        self._send(calls)
 
     def ask(self, call: plan.Call) -> Any:
         """The value of the reply. Raises LearnerError, or WorkerLost when no more can follow."""
         if not self.waiting:
-            self._send([call])
+            self.send([call])
         reply = self._replies.popleft() if self._replies else self._receive()
         return self._value(call, *reply)
 
@@ -78,7 +73,8 @@ class RemoteLink:
             else:
                 self._replies.popleft()
 
-    def _send(self, calls: Sequence[plan.Call]) -> None:
+    def send(self, calls: Sequence[plan.Call]) -> None:
+        """Send questions, many at once. `ask` takes their replies, in the same order."""
         seconds = self._suite.budget.call_seconds
         with _losses(calls[0], seconds, unsure=len(calls) > 1):
             self._sock.settimeout(seconds)

@@ -18,7 +18,7 @@ import torch
 from . import protocol
 from .compare import planning, recording
 from .later import Later, NotYet, Replies, once_known, unknown
-from .student import Student
+from .student import Link, Student
 from .verdict import LearnerError
 
 
@@ -82,14 +82,14 @@ def make(
     return planner.steps
 
 
-class Link(Protocol):
+class AskedLink(Link, Protocol):
     """The learner's code, for a plan and for a test."""
 
-    def ask(self, call: Call) -> Any: ...
-    def perform(self, name: str, op: str, request: dict[str, Any]) -> Any: ...
+    def ask(self, call: Call) -> Any:
+        """The reply to a question of a plan."""
 
 
-def run(steps: Plan | None, link: Link, test: Callable[[Student], None]) -> None:
+def run(steps: Plan | None, link: AskedLink, test: Callable[[Student], None]) -> None:
     """Judge by a plan. Where there is none, or it ends in an error of the learner's, by the test.
 
     A test may expect an error, and a plan cannot. Raises what the link and `test` raise.
@@ -131,9 +131,9 @@ def _follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
             step.function(*step.args(replies), **step.kwargs(replies))
 
 
-def calls(steps: Plan | None) -> int:
-    """How many questions the plan asks."""
-    return sum(isinstance(step, Call) for step in steps or ())
+def calls(steps: Plan | None) -> list[Call]:
+    """The questions that the plan asks."""
+    return [step for step in steps or () if isinstance(step, Call)]
 
 
 def shapes_of(request: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:

@@ -236,6 +236,10 @@ class Frame:
     header: bytes
     body: bytes
 
+    def packed(self) -> bytes:
+        """As it goes over the wire."""
+        return _PREFIX.pack(len(self.header), len(self.body)) + self.header + self.body
+
 
 def frame(header: dict[str, Any], value: Any = None) -> Frame:
     """`header` (plain JSON) with `value` encoded under the key "value".
@@ -252,18 +256,16 @@ def frame(header: dict[str, Any], value: Any = None) -> Frame:
 
 def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None:
     """Send the `frame` of `header` and `value`."""
-    ready = frame(header, value)
-    sizes = _PREFIX.pack(len(ready.header), len(ready.body))
-    sock.sendall(sizes + ready.header + ready.body)
+    sock.sendall(frame(header, value).packed())
 
 
 def send_calls(sock: socket.socket, first: int, ready: Sequence[Frame]) -> None:
     """Send frames, each with one more header key, "call", the number of the question."""
-    pieces = []
-    for call, one in enumerate(ready, start=first):
-        header = b'{"call":%d,' % call + one.header[1:]
-        pieces += [_PREFIX.pack(len(header), len(one.body)), header, one.body]
-    sock.sendall(b"".join(pieces))
+    numbered = (
+        Frame(b'{"call":%d,' % call + one.header[1:], one.body)
+        for call, one in enumerate(ready, start=first)
+    )
+    sock.sendall(b"".join(one.packed() for one in numbered))
 
 
 def receive(

@@ -28,6 +28,16 @@ from .verdict import Outcome, Verdict
 
 GRACE = 10.0  # seconds a child may take beyond the submission's own time
 
+# Findings that cost the points of their exercise, and what the learner is told.
+_ZEROED = {
+    "forbidden-call": "This exercise asks you to write it yourself, and line {line} calls "
+    "{detail}: `{source}`",
+    "not-reached": "This exercise asks you to use {detail}, and nothing that `{exercise}` calls "
+    "does.",
+    "outside-kernel": "Here kernels do the work, and line {line} computes outside of one, with "
+    "{detail}: `{source}`. Do this in the kernel.",
+}
+
 
 class _Grading:
     """One unit being graded: its worker, and the grader that runs the tests."""
@@ -88,24 +98,10 @@ class _Grading:
             source = finding.pop("source")
             if finding not in self.unit.review:  # a second try tells it again
                 self.unit.review.append(finding)
-            if finding["kind"] == "forbidden-call" and self.suite.policy == "zero":
-                self.unit.zeroed.setdefault(
-                    finding["exercise"],
-                    f"This exercise asks you to write it yourself, and line {finding['line']} "
-                    f"calls {finding['detail']}: `{source.strip()}`",
-                )
-            if finding["kind"] == "not-reached" and self.suite.policy == "zero":
-                self.unit.zeroed.setdefault(
-                    finding["exercise"],
-                    f"This exercise asks you to use {finding['detail']}, and nothing that "
-                    f"`{finding['exercise']}` calls does.",
-                )
-            if finding["kind"] == "outside-kernel" and self.suite.policy == "zero":
-                self.unit.zeroed.setdefault(
-                    finding["exercise"],
-                    f"Here kernels do the work, and line {finding['line']} computes outside of "
-                    f"one, with {finding['detail']}: `{source.strip()}`. Do this in the kernel.",
-                )
+            text = _ZEROED.get(finding["kind"])
+            if text is not None and self.suite.policy == "zero":
+                said = text.format(**finding, source=source.strip())
+                self.unit.zeroed.setdefault(finding["exercise"], said)
 
     def end(self) -> bool:
         """End the worker. True when the unit is finished, False when more is to be run."""
@@ -151,9 +147,7 @@ class _Grading:
             return True
         over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
         if lost.get("unsure") and not over:
-            unit.careful = (
-                True  # many questions were asked at once: which one it was, is to be seen
-            )
+            unit.careful = True  # which of many questions it was, is yet to be seen
             return False
         if lost["start"]:
             if unit.own_cells and not unit.outcomes and not over:

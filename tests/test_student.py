@@ -349,7 +349,7 @@ def asked(link, name, *numbers):
 def test_many_questions_get_their_replies_in_order_and_errors_stay_in_their_place():
     link, _ = remote(MANY)
     calls = asked(link, "double", *range(1, 60))
-    link.ahead(calls)
+    link.send(calls)
     assert link.waiting == 59
     for number, call in enumerate(calls, start=1):
         if number == 3:
@@ -364,7 +364,7 @@ def test_many_questions_get_their_replies_in_order_and_errors_stay_in_their_plac
 def test_replies_that_nobody_asks_for_are_skipped_and_other_questions_go_between():
     link, _ = remote(MANY)
     calls = asked(link, "double", 1, 2, 4, 5)
-    link.ahead(calls)
+    link.send(calls)
     assert link.ask(calls[0]) == 2
     assert Student(link).double(10) == 20
     link.skip(1)
@@ -374,7 +374,7 @@ def test_replies_that_nobody_asks_for_are_skipped_and_other_questions_go_between
 def test_each_of_many_questions_has_the_time_of_one():
     link, _ = remote(MANY, call_seconds=0.6)
     calls = asked(link, "slow", 0.3, 0.3, 0.3, 0.3, 0.0)
-    link.ahead(calls)
+    link.send(calls)
     assert [link.ask(call) for call in calls] == [0.3, 0.3, 0.3, 0.3, 0.0]
 
 
@@ -382,7 +382,7 @@ def test_each_of_many_questions_has_the_time_of_one():
 def test_a_loss_among_many_questions_is_told_to_be_unsure(seconds, unsure):
     link, _ = remote(MANY, call_seconds=0.6)
     calls = asked(link, "slow", *seconds)
-    link.ahead(calls)
+    link.send(calls)
     assert link.ask(calls[0]) == 0.1
     with pytest.raises(WorkerLost) as caught:
         link.ask(calls[1])
@@ -395,7 +395,7 @@ def test_more_replies_than_questions_end_the_worker():
     for number in (1, 2, 3):
         protocol.send(theirs, {"call": number, "error": None, "seen": []}, number)
     calls = asked(link, "double", 1, 2)
-    link.ahead(calls)
+    link.send(calls)
     assert link.ask(calls[0]) == 1
     with pytest.raises(WorkerLost) as caught:
         link.ask(calls[1])
