@@ -14,10 +14,7 @@ from typing import Any
 
 import torch
 
-try:
-    import far_rows
-except ImportError:
-    from . import far_rows
+from . import far_rows
 
 
 def kernel_sanitizer() -> types.ModuleType | None:

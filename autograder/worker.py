@@ -27,12 +27,8 @@ from typing import Any
 
 import torch
 
-try:  # beside protocol.py in the sandbox, inside the package on the trusted side
-    import protocol
-    from kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
-except ImportError:
-    from . import protocol
-    from .kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
+from . import protocol
+from .kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
 
 # Operators that do the work of an exercise; a worker notes their use for a person to review.
 WATCHED = (

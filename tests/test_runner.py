@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,20 @@ def test_after_gaps_are_closed_memory_is_taken_from_the_end_alone():
         "print(hasattr(libc, 'mallinfo2'), min(new) > max(kept))\n"
     )
     assert run_python(code) in ("True True\n", "False False\n")
+
+
+def test_a_file_on_the_path_never_stands_in_for_a_module_of_ours(tmp_path):
+    """`import protocol` once ran whatever lay on PYTHONPATH under that name, on this side."""
+    ours = {path.stem for path in (ROOT / "autograder").rglob("*.py") if "suites" not in path.parts}
+    for name in ours - packages_distributions().keys() - sys.stdlib_module_names:
+        (tmp_path / f"{name}.py").write_text("print(__name__, 'of a stranger was run')\n")
+    assert (tmp_path / "protocol.py").exists() and (tmp_path / "far_rows.py").exists()
+    code = (
+        "from autograder import cli, runner, suite, cluster, preprocessor, report, collect\n"
+        "suite.load('triton_kernels').misconceptions\nprint('loaded')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.stdout == "loaded\n", done.stderr
