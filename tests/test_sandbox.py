@@ -256,6 +256,10 @@ CALLS = [
     ("execve", (0, 0, 0)), ("clone", (linux.CLONE_NEWUSER | 17, 0, 0, 0, 0)),
     ("clone", (linux.CLONE_NEWNET | 17, 0, 0, 0, 0)), ("prlimit64", (4242, 7, 0, 0)),
     ("prlimit64", (0, 0, 1, 0)), ("setrlimit", (0, 1)),
+    ("flock", (3, 2)), ("sync", ()), ("syncfs", (3,)), ("fadvise64", (3, 0, 0, 4)),
+    ("mlock", (0, 4096)), ("mlock2", (0, 4096, 0)), ("mlockall", (1,)), ("io_setup", (1, 0)),
+    ("fanotify_init", (0, 0)), ("inotify_init1", (0,)), ("cachestat", (3, 0, 0, 0)),
+    ("setpriority", (0, 0, 0)), ("ioprio_set", (1, 0, 0)), ("sched_setaffinity", (1, 8, 0)),
 ]  # fmt: skip
 
 
@@ -296,6 +300,53 @@ def test_the_second_numbering_of_calls_kills(server: ForkServer) -> None:
         source = f"import ctypes; ctypes.CDLL(None).syscall({0x40000000 + 39})"
         assert run(worker, source) is None
         assert (worker.exit().kind, worker.exit().signal) == ("signal", signal.SIGSYS)
+
+
+# On a folder or a file that others use: to watch it, to lock it, to hold up who opens it, and to
+# have signals sent to others. Numbers of Linux, as fcntl(2) and ioctl(2) tell them.
+FCNTL = {
+    "F_NOTIFY": 1026, "F_SETLK": 6, "F_SETLKW": 7, "F_OFD_SETLK": 37, "F_OFD_SETLKW": 38,
+    "F_SETLEASE": 1024, "F_SETOWN": 8, "F_SETOWN_EX": 15, "F_SETSIG": 10, "F_SETPIPE_SZ": 1031,
+}  # fmt: skip
+IOCTL = {
+    "FIOSETOWN": 0x8901,
+    "SIOCSPGRP": 0x8902,
+    "FIOASYNC": 0x5452,
+    "FS_IOC_SETFLAGS": 0x40086602,
+}
+
+
+@pytest.mark.parametrize("name", [*FCNTL, *IOCTL])
+def test_commands_that_reach_others_by_a_descriptor_are_refused(
+    server: ForkServer, name: str
+) -> None:
+    need(server, "seccomp")
+    source = f"""
+import fcntl, os
+fd = os.open(os.path.dirname(os.__file__), os.O_RDONLY)
+fcntl.{"fcntl" if name in FCNTL else "ioctl"}(fd, {FCNTL.get(name) or IOCTL[name]}, 0)
+"""
+    assert attempt(server, source)["errno"] == 1  # EPERM: the filter's, not the file's
+
+
+def test_ordinary_commands_of_descriptors_are_allowed(server: ForkServer) -> None:
+    source = """
+import fcntl, os, socket, sys
+copy = os.dup(0)
+os.set_inheritable(copy, True)
+os.set_blocking(copy, False)
+left, right = socket.socketpair()
+left.settimeout(1)
+right.sendall(b"xyz")
+count = bytearray(4)
+fcntl.ioctl(left.fileno(), 0x541B, count)  # FIONREAD
+try:
+    size = os.get_terminal_size(1)
+except OSError as error:
+    size = error.errno
+result = [os.get_blocking(copy), os.get_inheritable(copy), sys.stdout.isatty(), count[0], size]
+"""
+    assert attempt(server, source) == [False, True, False, 3, 25]  # ENOTTY
 
 
 def test_ordinary_computing_is_allowed(server: ForkServer) -> None:
@@ -638,6 +689,11 @@ def test_the_filter_decides_by_the_arguments(machine: str, monkeypatch: pytest.M
         ("prlimit64", (0, 7, 0x1000), deny, deny),
         ("prlimit64", (0, 7, 1 << 32), deny, deny),
         ("prlimit64", (78, 7), deny, deny),
+        ("fcntl", (3, 1), allow, allow),
+        ("fcntl", (3, 1026), deny, deny),
+        ("ioctl", (3, 0x5401), allow, allow),
+        ("ioctl", (3, 0x5412), deny, deny),
+        ("ioctl", (3, 0x8901), deny, deny),
         ("sendto", (3, 0, 1, 0, 0, 0), allow, allow),
         ("sendto", (3, 0, 1, 0, 0x1000, 8), deny, deny),
         ("sendto", (3, 0, 1, 0, 1 << 32, 8), deny, deny),

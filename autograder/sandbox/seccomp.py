@@ -29,7 +29,11 @@ DENIED = {
         open_by_handle_at 304 265; quotactl 179 60; quotactl_fd 443 443; swapon 167 224;
         swapoff 168 225; mknod 133 -; mknodat 259 33""",
     "watching which files the grader opens": """
-        inotify_init 253 -; inotify_init1 294 26; inotify_add_watch 254 27""",
+        inotify_init 253 -; inotify_init1 294 26; inotify_add_watch 254 27;
+        fanotify_init 300 262; fanotify_mark 301 263; cachestat 451 451""",
+    "making others wait: for shared files, the disk, memory, what the machine has few of": """
+        flock 73 32; sync 162 81; syncfs 306 267; fadvise64 221 223; mlock 149 228;
+        mlock2 325 284; mlockall 151 230; io_setup 206 0""",
     "a namespace in which it would be root": "unshare 272 97; setns 308 268",
     "network, and host services on local sockets": """
         socket 41 198; connect 42 203; bind 49 200; listen 50 201; accept 43 202;
@@ -43,7 +47,7 @@ DENIED = {
         add_key 248 217; request_key 249 218; keyctl 250 219""",
     "large kernel interfaces with a history of holes": """
         bpf 321 280; perf_event_open 298 241; userfaultfd 323 282; io_uring_setup 425 425;
-        io_uring_enter 426 426; io_uring_register 427 427; fanotify_init 300 262;
+        io_uring_enter 426 426; io_uring_register 427 427;
         lookup_dcookie 212 18; modify_ldt 154 -; personality 135 92; nfsservctl 180 42""",
     "changing the machine": """
         init_module 175 105; finit_module 313 273; delete_module 176 106; kexec_load 246 104;
@@ -64,8 +68,13 @@ _CHECKED = {
     "clone": (56, 220), "fork": (57, None), "vfork": (58, None), "clone3": (435, 435),
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "prlimit64": (302, 261), "sched_setaffinity": (203, 122),
-    "sendto": (44, 206), "socketpair": (53, 199),
+    "sendto": (44, 206), "socketpair": (53, 199), "fcntl": (72, 25), "ioctl": (16, 29),
 }  # fmt: skip
+# Of the two calls that have hundreds of commands a worker needs these: copies and flags of a
+# descriptor, whether it is a terminal and how wide, how much there is to read.
+_FCNTL = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD to F_SETFL, F_DUPFD_CLOEXEC, F_GETPIPE_SZ
+_IOCTL = (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+# ^ TCGETS, TCGETS2, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _NEWEST_KNOWN = 462
 _NEW_NAMESPACES = (
     linux.CLONE_NEWNS | linux.CLONE_NEWCGROUP | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC
@@ -90,9 +99,10 @@ def _load_argument(index: int, *, high: bool = False) -> Instruction:
     return (_LOAD, 0, 0, 16 + 8 * index + (4 if high else 0))
 
 
-def _only(index: int, value: int) -> list[Instruction]:
-    """Allow the call when the low word of argument `index` is `value`, deny it otherwise."""
-    return [_load_argument(index), (_JEQ, 0, 1, value), _ret(_ALLOW), _ret(_DENY)]
+def _only(index: int, *values: int) -> list[Instruction]:
+    """Allow the call when the low word of argument `index` is one of `values`, or deny it."""
+    allowed = [one for value in values for one in ((_JEQ, 0, 1, value), _ret(_ALLOW))]
+    return [_load_argument(index), *allowed, _ret(_DENY)]
 
 
 def _checks(own_pid: int | None) -> dict[str, list[Instruction]]:
@@ -106,6 +116,9 @@ def _checks(own_pid: int | None) -> dict[str, list[Instruction]]:
     checks = {"clone": clone, "clone3": [_ret(_ABSENT)]}
     # stops: processors of other processes
     checks["sched_setaffinity"] = _only(0, 0)
+    # stops: watching folders (F_NOTIFY), locks and leases on files that others use, and signals to
+    # other processes by way of a descriptor's owner (F_SETOWN, F_SETSIG; FIOSETOWN, SIOCSPGRP)
+    checks["fcntl"], checks["ioctl"] = _only(1, *_FCNTL), _only(1, *_IOCTL)
     # stops: limits of other processes, and new ones of its own: the kernel would keep them
     checks["prlimit64"] = [
         _load_argument(0), (_JEQ, 0, 5, 0), _load_argument(2), (_JEQ, 0, 3, 0),
