@@ -6,6 +6,7 @@ What holds for every suite is in `test_every_suite.py`.
 from __future__ import annotations
 
 import inspect
+import warnings
 
 import pytest
 import torch
@@ -164,6 +165,50 @@ def test_one_small_mistake_costs_its_own_tests_only():
     results = grade("layernorm", {"layer_norm": unbiased, "LayerNorm": module(unbiased)})
     assert score([r for r in results if r.exercise == "layer_norm"]) == 6.0
     assert score([r for r in results if r.exercise == "LayerNorm"]) == 4.75
+
+
+def detached(name):
+    """The reference, with every cast of half types as `torch.tensor(x, dtype=...)` casts."""
+    return source_of(name).replace(".float()", ".detach().float()")
+
+
+def test_for_real_a_cast_without_its_graph_costs_gradients_in_bfloat16_and_is_named(tmp_path):
+    exercises, result = graded("layernorm", tmp_path, {name: detached(name) for name in POINTS})
+    lost = {
+        (name, test["name"], test["misconception"])
+        for name, exercise in exercises.items()
+        for test in exercise["tests"]
+        if test["verdict"] != "pass"
+    }
+    assert lost == {
+        ("layer_norm", "test_gradient_flows_in_bfloat16", "detached-in-half"),
+        ("LayerNorm", "test_gradients_in_bfloat16", "detached-in-half"),
+    }
+    assert (result["score"], result["review"]) == (19.5, [])
+
+
+@pytest.mark.parametrize("cast", ["x.data.float()", "torch.tensor(x, dtype=torch.float32)"])
+def test_a_cast_of_x_alone_without_its_graph_is_named_however_it_is_written(cast):
+    namespace = vars(reference).copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch advises against torch.tensor(x)
+        exec(source_of("layer_norm").replace("x.float()", cast), namespace)
+        found = grade("layernorm", {"layer_norm": namespace["layer_norm"]})
+    assert {(r.test, r.named) for r in found if r.verdict != "pass"} == {
+        ("test_gradient_flows_in_bfloat16", "detached-in-half")
+    }
+
+
+def test_code_that_computes_in_bfloat16_throughout_keeps_its_points_for_gradients():
+    def without_a_cast(x, weight, bias, eps):
+        centered = x - x.mean(-1, keepdim=True)
+        var = (centered * centered).mean(-1, keepdim=True)
+        return weight * centered / torch.sqrt(var + eps) + bias
+
+    names = {"layer_norm": without_a_cast, "LayerNorm": module(without_a_cast)}
+    for seed in range(1, 11):
+        lost = {r.test for r in grade("layernorm", names, seed=seed) if r.verdict != "pass"}
+        assert {t for t in lost if "gradient" in t} == set()
 
 
 # -- forbidden calls -------------------------------------------------------------------------------

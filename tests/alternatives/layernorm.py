@@ -48,6 +48,16 @@ def in_float64(x, weight, bias, eps):
     return (weight.double() * h + bias.double()).to(x.dtype)
 
 
+def in_a_float32_scope(x, weight, bias, eps):
+    """Every argument cast by itself, where no autocast can undo it."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    with torch.autocast("cpu", enabled=False):
+        h, w, b = x.to(wide), weight.to(dtype=wide), bias.type(wide)
+        h = h - h.mean(dim=-1, keepdim=True)
+        y = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps)
+        return torch.addcmul(b, y, w).to(x)
+
+
 def row_by_row(x, weight, bias, eps):
     d = x.shape[-1]
     out = []
@@ -221,6 +231,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "var_mean": _style(by_var_mean, backward_with_sums),
     "einsum": _style(by_einsum, backward_by_the_graph, module(by_einsum, ("bias", "weight"))),
     "std_squared": _style(by_std, backward_by_jacobian, AllInOne),
+    "float32_scope": _style(in_a_float32_scope, backward_by_the_graph),
     "float64_inside": _style(in_float64, backward_in_float64),
     "row_by_row": _style(row_by_row, backward_with_sums),
     "welford": _style(by_welford, backward_by_the_graph),

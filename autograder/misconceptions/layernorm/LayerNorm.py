@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from autograder.misconceptions import known
+from autograder.misconceptions import half_types, known
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.layernorm.layer_norm_precision import NO_CASTS
 
@@ -192,6 +192,7 @@ _SEEN_THROUGH_THE_MODULE = (
     "one-plus-weight",
     "result-left-wide",
     "statistics-detached",
+    half_types.NAME,
     "graph-cut",
 )
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.layernorm.layer_norm import PAGE, affine, normalize, up
 
@@ -155,6 +156,18 @@ def variance_detached(x, weight, bias, eps):
     h = up(x)
     var = h.detach().var(-1, keepdim=True, unbiased=False)
     return affine((h - h.mean(-1, keepdim=True)) / torch.sqrt(var + eps), x, weight, bias)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "dtype-and-upcast")
+def detached_in_half(x, weight, bias, eps):
+    h = half_types.cut(x)
+    y = normalize(h, eps) * half_types.cut(weight) + half_types.cut(bias)
+    return y.to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, weight, bias, eps):
+    return affine(normalize(half_types.cut(x), eps), x, weight, bias)
 
 
 @misconception(

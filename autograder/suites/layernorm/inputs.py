@@ -23,6 +23,7 @@ from autograder.later import later
 WIDTH = 64
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
+COARSE = 0.05  # for gradients in bfloat16: computing in it throughout is off by up to 0.015
 STRICT = 2e-5
 
 
@@ -124,6 +125,14 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
         isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
         for g, t in zip(entries, inputs, strict=False)
     ]
+
+
+def expect_bfloat16_gradients(found: Any, want: tuple[Tensor, ...]) -> None:
+    """Whether gradients reach a bfloat16 x, weight and bias; then whether they are those wanted."""
+    what = REACHES.format("x, weight and bias in bfloat16")
+    expect(reaches(found, *want), [True] * 3, what=what)
+    for i, name in ((2, "bias"), (1, "weight"), (0, "x")):
+        expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
 
 
 @later

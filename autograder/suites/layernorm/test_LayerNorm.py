@@ -15,11 +15,13 @@ import torch
 from autograder.compare import expect
 from autograder.later import later
 from autograder.suites.layernorm.inputs import (
+    COARSE,
     LOOSE,
     REACHES,
     STRICT,
     WIDTH,
     affine,
+    expect_bfloat16_gradients,
     expect_half,
     gradients,
     normalized,
@@ -113,7 +115,7 @@ def test_no_memory(student, rng):
     expect(m.state(), _state(*plain(WIDTH)), rtol=0, atol=0, what="the state_dict after calls")
 
 
-@pytest.mark.points(0.75)
+@pytest.mark.points(0.5)
 def test_gradients(student, rng):
     """Gradients reach x, weight and bias, and are right"""
     m = student.LayerNorm(WIDTH)
@@ -131,6 +133,20 @@ def test_gradients(student, rng):
     expect(found[2], for_bias, **share(for_bias, LOOSE), what="the gradient for bias")
     expect(found[1], for_weight, **share(for_weight, 0.04), what="the gradient for weight")
     expect(found[0], for_x, **share(for_x, 0.04), what="the gradient for x")
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """In a module moved to bfloat16, too, gradients reach x, weight and bias"""
+    m, dtype = student.LayerNorm(WIDTH), torch.bfloat16
+    x, (weight, bias) = rows(rng, 2, 3, WIDTH, dtype=dtype), affine(rng, WIDTH, dtype)
+    g = upstream(rng, x, dtype)
+    want, exact = normalized(x, weight, bias, DEFAULT_EPS), gradients(g, x, weight, DEFAULT_EPS)
+    m.to(dtype)
+    m.load(_state(weight, bias))
+    y, vjp = m.vjp(x)
+    expect_half(y, want, COARSE, "the output in bfloat16")
+    expect_bfloat16_gradients(_found(*vjp(g)), exact)
 
 
 @pytest.mark.points(0.5)

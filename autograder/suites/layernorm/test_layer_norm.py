@@ -9,14 +9,17 @@ import torch
 
 from autograder.compare import ROUNDED_ONCE, expect
 from autograder.suites.layernorm.inputs import (
+    COARSE,
     EPS,
     LOOSE,
     REACHES,
     STRICT,
     WIDTH,
     affine,
+    expect_bfloat16_gradients,
     expect_half,
     expect_near,
+    gradients,
     normalized,
     plain,
     reaches,
@@ -185,7 +188,7 @@ def test_strided_inputs(student, rng):
         expect(got, want, **share(want, LOOSE), what=f"the output for {kind} x")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right slope of your function, through mean and variance too"""
     # The slope of the learner's own function along random directions, by central differences.
@@ -212,3 +215,15 @@ def test_gradient_flows(student, rng):
     per_weight = ((y - bias) * g / weight).sum(0)
     expect_near(found[1], per_weight, 1e-3, "the gradient for weight")
     expect(found[2], g.sum(0), **share(g.sum(0), 1e-3), what="the gradient for bias")
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    dtype = torch.bfloat16
+    x, (weight, bias) = rows(rng, 6, WIDTH, dtype=dtype), affine(rng, WIDTH, dtype)
+    g = upstream(rng, x, dtype)
+    want, exact = normalized(x, weight, bias, EPS), gradients(g, x, weight, EPS)
+    y, vjp = student.vjp("layer_norm", x, weight, bias, EPS)
+    expect_half(y, want, COARSE, "the output in bfloat16")
+    expect_bfloat16_gradients(vjp(g), exact)

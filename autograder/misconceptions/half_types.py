@@ -1,0 +1,17 @@
+"""Half types that are widened without their graph, a mistake that every cast to float32 invites."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+NAME = "detached-in-half"
+MESSAGE = (
+    "You widened half types by a copy without its graph (torch.tensor, detach, .data or numpy), so "
+    "in half precision no gradient gets through; x.float() widens x and keeps the graph."
+)
+
+
+def cut(t: Tensor) -> Tensor:
+    """A half type in float32, as `torch.tensor(t, dtype=torch.float32)` gives it."""
+    return t.detach().float() if t.dtype in (torch.float16, torch.bfloat16) else t
