@@ -40,6 +40,14 @@ def by_norm(x, weight, eps):
     return (h * weight * (mean_square + eps).rsqrt()).to(x.dtype)
 
 
+def in_a_float32_scope(x, weight, eps):
+    """Every argument cast by itself, where no autocast can undo it."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    with torch.autocast("cpu", enabled=False):
+        h, w = x.to(dtype=wide), weight.type(wide)
+        return (w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps))).to(x)
+
+
 def in_float64(x, weight, eps):
     h = x.double()
     return (weight.double() * h * torch.rsqrt(h.pow(2).mean(-1, True) + eps)).to(x.dtype)
@@ -144,6 +152,14 @@ def partial_by_mask(x, weight, fraction, eps):
     return (h * torch.rsqrt(mean_square + eps) * weight).to(x.dtype)
 
 
+def partial_weight_promoted(x, weight, fraction, eps):
+    """weight stays as it is, and meets a wide x."""
+    h = x.to(torch.float32) if x.dtype in HALF else x
+    k = max(1, int(fraction * x.shape[-1]))
+    h = h / (h[..., :k].pow(2).mean(dim=-1, keepdim=True) + eps).sqrt()
+    return h.mul(weight).to(dtype=x.dtype)
+
+
 def partial_by_narrow(x, weight, fraction, eps):
     k = max(1, int(fraction * x.shape[-1]))
     first = x.narrow(-1, 0, k).double()
@@ -172,6 +188,12 @@ def scale_by_where(x, g, eps):
     return (g * h / torch.where(length > eps, length, eps)).to(x.dtype)
 
 
+def scale_g_promoted(x, g, eps):
+    """g stays as it is, and meets a wide x."""
+    h = x.type(torch.float32) if x.dtype in HALF else x
+    return (h / h.norm(dim=-1, keepdim=True).clamp(min=eps) * g).to(x)
+
+
 def scale_by_clamped_square(x, g, eps):
     """The limit on the square: eps² there is eps on the length."""
     h, g = _wide(x, g)
@@ -197,6 +219,14 @@ def ada_by_expansion(x, c, k, eps):
     rms = (h.pow(2).mean(-1, keepdim=True) + eps).sqrt()
     part = (k * h / rms).detach()
     return ((h - h * part) / rms * c).to(x.dtype)
+
+
+def ada_in_place_of_a_cast(x, c, k, eps):
+    """Widened by the operations themselves."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    h = x - x.mean(-1, keepdim=True, dtype=wide)
+    y = h / (h.square().mean(-1, keepdim=True) + eps).sqrt()
+    return (c * (1 - k * y).detach() * y).to(dtype=x.dtype)
 
 
 def ada_by_einsum(x, c, k, eps):
@@ -255,6 +285,24 @@ class AdaByVarMean(nn.Module):
         return (x_hat + x_hat * scale + shift).to(x.dtype)
 
 
+class AdaPromoted(nn.Module):
+    """Nothing but x is cast."""
+
+    def __init__(self, d_model, d_cond, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+        self.modulation = nn.Linear(d_cond, 2 * d_model)
+        nn.init.zeros_(self.modulation.weight)
+        nn.init.zeros_(self.modulation.bias)
+
+    def forward(self, x, cond):
+        shift, scale = self.modulation(F.silu(cond)).unsqueeze(-2).chunk(2, dim=-1)
+        h = x.to(torch.promote_types(x.dtype, torch.float32))
+        h = h - h.mean(-1, keepdim=True)
+        h = h / torch.sqrt(h.pow(2).mean(-1, keepdim=True) + self.eps)
+        return (h * (1 + scale) + shift).type_as(x)
+
+
 class AdaByEinsum(nn.Module):
     """Modulation by a matrix product of its own, in float64 after that."""
 
@@ -286,6 +334,20 @@ class TanhByExp(nn.Module):
     def forward(self, x):
         h, alpha, weight, bias = _wide(x, self.alpha, self.weight, self.bias)
         return (2 * torch.sigmoid(2 * alpha * h) - 1).mul(weight).add(bias).to(x.dtype)
+
+
+class TanhPromoted(nn.Module):
+    """The parameters stay as they are, and meet a wide x."""
+
+    def __init__(self, d_model, alpha=0.5):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        h = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (self.weight * torch.tanh(self.alpha * h) + self.bias).to(x.dtype)
 
 
 class TanhInFloat64(nn.Module):
@@ -325,6 +387,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "float64_inside": _style(
         in_float64, backward_in_float64, None, partial_by_narrow, scale_by_where, ada_by_expansion,
         AdaByEinsum, TanhInFloat64,
+    ),
+    "promoted": _style(
+        in_a_float32_scope, backward_by_the_graph, None, partial_weight_promoted, scale_g_promoted,
+        ada_in_place_of_a_cast, AdaPromoted, TanhPromoted,
     ),
     "norm": _style(
         by_norm, backward_by_jacobian, None, partial_by_split, scale_by_clamped_square,

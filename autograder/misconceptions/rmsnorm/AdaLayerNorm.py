@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
@@ -431,6 +432,23 @@ class ResultLeftWide(_AdaLayerNorm):
     def forward(self, x, cond):
         h, shift, scale = up(x, *self.split(cond))
         return self.modulate(self.normalize(h), shift, scale)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
+class DetachedInHalf(_AdaLayerNorm):
+    def forward(self, x, cond):
+        shift, scale = self.split(cond)
+        return self.modulate(self.normalize(half_types.cut(x)), shift, scale).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+class AllDetachedInHalf(DetachedInHalf):
+    def split(self, cond):
+        return [t.detach() for t in super().split(cond)] if self.half else super().split(cond)
+
+    def forward(self, x, cond):
+        self.half = x.dtype in (torch.float16, torch.bfloat16)
+        return super().forward(x, cond)
 
 
 @misconception(

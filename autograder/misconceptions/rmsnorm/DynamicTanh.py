@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
@@ -265,3 +266,17 @@ class NoUpcast(_DynamicTanh):
 class ResultLeftWide(_DynamicTanh):
     def forward(self, x):
         return self.compute(x, self.alpha, self.weight, self.bias)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
+class DetachedInHalf(_DynamicTanh):
+    def forward(self, x):
+        parameters = (self.alpha, self.weight, self.bias)
+        return self.compute(*map(half_types.cut, (x, *parameters))).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+class OnlyXDetachedInHalf(_DynamicTanh):
+    def forward(self, x):
+        own = up(self.alpha, self.weight, self.bias)
+        return self.compute(half_types.cut(x), *own).to(x.dtype)

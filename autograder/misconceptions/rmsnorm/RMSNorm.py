@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from autograder.misconceptions import known
+from autograder.misconceptions import half_types, known
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
@@ -204,6 +204,7 @@ _SEEN_THROUGH_THE_MODULE = (
     "divided-by-weight",
     "result-left-wide",
     "divisor-detached",
+    half_types.NAME,
     "graph-cut",
 )
 

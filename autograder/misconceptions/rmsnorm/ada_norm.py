@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
@@ -63,6 +64,12 @@ def factor_not_detached(y, c, k):
 @_modified
 def wrong_part_detached(y, c, k):
     return c * (1 - k * y) * y.detach()
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
+def detached_in_half(x, c, k, eps):
+    y = _normalize(half_types.cut(x), eps)
+    return ((c * (1 - k * y)).detach() * y).to(x.dtype)
 
 
 @misconception(

@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
@@ -255,6 +256,20 @@ def always_float32(x, weight, fraction, eps):
     h = x.float()
     rstd = torch.rsqrt(mean_square(h[..., : _count(fraction, x.shape[-1])]) + eps)
     return (h * rstd * weight.float()).to(x.dtype)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
+def detached_in_half(x, weight, fraction, eps):
+    h, w = half_types.cut(x), half_types.cut(weight)
+    rstd = torch.rsqrt(mean_square(h[..., : _count(fraction, x.shape[-1])]) + eps)
+    return (h * rstd * w).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, weight, fraction, eps):
+    h = half_types.cut(x)
+    rstd = torch.rsqrt(mean_square(h[..., : _count(fraction, x.shape[-1])]) + eps)
+    return (h * rstd * weight).to(x.dtype)
 
 
 @misconception(

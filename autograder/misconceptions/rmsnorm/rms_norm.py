@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 
 PAGE = "rmsnorm.html#"
@@ -412,6 +413,18 @@ def input_modified(x, weight, eps):
 def divisor_detached(x, weight, eps):
     (h,) = up(x)
     return (h * torch.rsqrt(mean_square(h) + eps).detach() * weight).to(x.dtype)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
+def detached_in_half(x, weight, eps):
+    h, w = half_types.cut(x), half_types.cut(weight)
+    return (h * torch.rsqrt(mean_square(h) + eps) * w).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, weight, eps):
+    h = half_types.cut(x)
+    return (h * torch.rsqrt(mean_square(h) + eps) * weight).to(x.dtype)
 
 
 @misconception(

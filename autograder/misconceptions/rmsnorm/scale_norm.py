@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
@@ -255,6 +256,18 @@ def result_left_wide(x, g, eps):
 )
 def always_float32(x, g, eps):
     h, g = x.float(), g.float()
+    return (g * h / _length(h).clamp(min=eps)).to(x.dtype)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
+def detached_in_half(x, g, eps):
+    h, g = half_types.cut(x), half_types.cut(g)
+    return (g * h / _length(h).clamp(min=eps)).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, g, eps):
+    h = half_types.cut(x)
     return (g * h / _length(h).clamp(min=eps)).to(x.dtype)
 
 

@@ -127,6 +127,16 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
     ]
 
 
+def expect_bfloat16_output(got: Any, want: Tensor) -> None:
+    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
+    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
+
+
+@later
+def in_float32(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
 def expect_bfloat16_gradients(found: Any, want: tuple[Tensor, ...]) -> None:
     """Whether gradients reach a bfloat16 x, weight and bias; then whether they are those wanted."""
     what = REACHES.format("x, weight and bias in bfloat16")

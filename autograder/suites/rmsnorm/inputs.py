@@ -11,7 +11,7 @@ room for any order of float32 operations and for no mistake at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from autograder.later import later
 WIDTH = 64
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
+COARSE = 0.05  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 HALF = (torch.float16, torch.bfloat16)
 
@@ -129,6 +130,26 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
         isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
         for g, t in zip(entries, inputs, strict=False)
     ]
+
+
+def expect_bfloat16_output(got: Any, want: Tensor) -> None:
+    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
+    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
+
+
+@later
+def in_float32(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def expect_bfloat16_gradients(found: Any, want: Sequence[Tensor], *names: str) -> None:
+    """Whether gradients reach the tensors `names` of a bfloat16 x; then whether they are right."""
+    *first, last = names
+    told = f"{', '.join(first)} and {last}" if first else last
+    what = REACHES.format(f"{told} in bfloat16")
+    expect(reaches(found, *want), [True] * len(want), what=what)
+    for i in reversed(range(len(want))):  # x, the hardest, comes last
+        expect_half(found[i], want[i], COARSE, f"the gradient for {names[i]} in bfloat16")
 
 
 @later

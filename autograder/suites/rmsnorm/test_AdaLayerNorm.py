@@ -16,6 +16,8 @@ from autograder.suites.rmsnorm.inputs import (
     REACHES,
     STRICT,
     WIDTH,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
     gradients,
@@ -126,7 +128,7 @@ def test_eps(student, rng):
         expect(m(x, cond), want, **share(want, LOOSE), what=what)
 
 
-@pytest.mark.points(0.75)
+@pytest.mark.points(0.5)
 def test_gradients(student, rng):
     """Gradients reach x, the condition and modulation, and are right"""
     m = student.AdaLayerNorm(WIDTH, COND)
@@ -144,6 +146,22 @@ def test_gradients(student, rng):
     for i, name in ((3, "modulation.bias"), (2, "modulation.weight"), (1, "cond"), (0, "x")):
         part = {"what": f"the gradient for {name}", **share(exact[i], 0.04)}
         expect(found[i], exact[i], **part)
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """With a bfloat16 x, too, gradients reach x, the condition and modulation"""
+    m, cond, state = student.AdaLayerNorm(WIDTH, COND), _cond(rng, 2), _random(rng)
+    x = rows(rng, 2, 3, WIDTH, dtype=torch.bfloat16)
+    g = upstream(rng, x, torch.bfloat16)
+    want = _want(x, cond, state)
+    right = gradients(lambda *t: _forward(*t, DEFAULT_EPS), g, x, cond, *state.values())
+    m.load(state)
+    y, vjp = m.vjp(x, cond)
+    expect_bfloat16_output(y, want)
+    inputs, parameters = vjp(g)
+    found = [*inputs[:2], parameters.get(NAMES[1]), parameters.get(NAMES[0])]
+    expect_bfloat16_gradients(found, right, "x", "cond", NAMES[1], NAMES[0])
 
 
 @pytest.mark.points(0.5)

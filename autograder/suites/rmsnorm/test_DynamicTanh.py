@@ -16,6 +16,8 @@ from autograder.suites.rmsnorm.inputs import (
     REACHES,
     STRICT,
     WIDTH,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_rounded_once,
     gradients,
     normal,
@@ -101,7 +103,7 @@ def test_alpha_argument(student, rng):
         expect(m(x), want, **share(want, LOOSE))
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradients(student, rng):
     """Gradients reach x, alpha, weight and bias, and are right"""
     m = student.DynamicTanh(WIDTH)
@@ -119,6 +121,24 @@ def test_gradients(student, rng):
     for i, name in ((3, "bias"), (2, "weight"), (1, "alpha"), (0, "x")):
         part = {"what": f"the gradient for {name}", **share(exact[i], LOOSE)}
         expect(found[i], exact[i], **part)
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """In a module moved to bfloat16, too, gradients reach x, alpha, weight and bias"""
+    m, dtype = student.DynamicTanh(WIDTH), torch.bfloat16
+    x, state = rows(rng, 2, 3, WIDTH, dtype=dtype), _random(rng)
+    state = {name: t.to(dtype) for name, t in state.items()}
+    # With signs such that the gradient for alpha is no difference of large numbers.
+    g = (x * state["weight"]).sign() * upstream(rng, x, dtype).abs()
+    want, right = _want(x, state), gradients(_forward, g, x, *state.values())
+    m.to(dtype)
+    m.load(state)
+    y, vjp = m.vjp(x)
+    expect_bfloat16_output(y, want)
+    inputs, parameters = vjp(g)
+    found = [*inputs[:1], *(parameters.get(name) for name in state)]
+    expect_bfloat16_gradients(found, right, "x", *state)
 
 
 @pytest.mark.points(0.25)

@@ -18,6 +18,8 @@ from autograder.suites.rmsnorm.inputs import (
     STRICT,
     WIDTH,
     exact,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     gradients,
     normal,
@@ -101,7 +103,7 @@ def test_no_memory(student, rng):
     expect(m.state(), {"weight": ONES}, rtol=0, atol=0, what="the state_dict after calls")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradients(student, rng):
     """Gradients reach x and weight, and are right"""
     m = student.RMSNorm(WIDTH)
@@ -117,6 +119,22 @@ def test_gradients(student, rng):
     expect(reaches(found, x, weight), [True] * 2, what=REACHES.format("x and weight"))
     expect(found[1], for_weight, **share(for_weight, LOOSE), what="the gradient for weight")
     expect(found[0], for_x, **share(for_x, LOOSE), what="the gradient for x")
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """In a module moved to bfloat16, too, gradients reach x and weight"""
+    m, dtype = student.RMSNorm(WIDTH), torch.bfloat16
+    x, weight = rows(rng, 2, 3, WIDTH, dtype=dtype), signed(rng, WIDTH, dtype)
+    g = upstream(rng, x, dtype)
+    want = exact(reference.rms_norm, x, weight, DEFAULT_EPS)
+    right = gradients(lambda x, w: reference.rms_norm(x, w, DEFAULT_EPS), g, x, weight)
+    m.to(dtype)
+    m.load({"weight": weight})
+    y, vjp = m.vjp(x)
+    expect_bfloat16_output(y, want)
+    inputs, parameters = vjp(g)
+    expect_bfloat16_gradients([*inputs[:1], parameters.get("weight")], right, "x", "weight")
 
 
 @pytest.mark.points(0.5)

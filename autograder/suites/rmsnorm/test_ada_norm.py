@@ -17,6 +17,8 @@ from autograder.suites.rmsnorm.inputs import (
     STRICT,
     WIDTH,
     exact,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
     gradients,
@@ -80,7 +82,7 @@ def test_large_mean(student, rng):
     expect(student.ada_norm(x, 1.0, 0.1, 1e-5), want, **share(want, 1e-2))
 
 
-@pytest.mark.points(0.75)
+@pytest.mark.points(0.5)
 def test_the_factor_is_a_constant_for_autograd(student, rng):
     """Gradients flow through y, but not through the factor c (1 - k y)"""
     x = rows(rng, 2, 3, WIDTH)
@@ -93,6 +95,19 @@ def test_the_factor_is_a_constant_for_autograd(student, rng):
     found = vjp(g)
     expect(reaches(found, x), [True], what=REACHES.format("x"))
     expect(found[0], for_x, **share(for_x, 0.04), what="the gradient for x")
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    x = rows(rng, 2, 3, WIDTH, dtype=torch.bfloat16)
+    g = upstream(rng, x, torch.bfloat16)
+    c, k = 1.5, 0.3
+    want = want_for(x, c, k, EPS)
+    right = gradients(lambda x: reference.ada_norm(x, c, k, EPS), g, x)
+    y, vjp = student.vjp("ada_norm", x, c, k, EPS)
+    expect_bfloat16_output(y, want)
+    expect_bfloat16_gradients(vjp(g), right, "x")
 
 
 @pytest.mark.points(0.25)

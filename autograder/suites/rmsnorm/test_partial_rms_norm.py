@@ -17,6 +17,8 @@ from autograder.suites.rmsnorm.inputs import (
     STRICT,
     WIDTH,
     exact,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
     gradients,
@@ -149,7 +151,7 @@ def test_inputs_and_strides(student, rng):
         expect(student.inputs(), before, rtol=0, atol=0, what="the inputs after the call")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right gradients through your function, through the divisor too"""
     x, weight = uneven(rows(rng, 2, 3, WIDTH)), signed(rng, WIDTH)
@@ -164,3 +166,16 @@ def test_gradient_flows(student, rng):
     expect(reaches(found, x, weight), [True] * 2, what=REACHES.format("x and weight"))
     expect(found[1], for_weight, **share(for_weight, LOOSE), what="the gradient for weight")
     expect(found[0], for_x, **share(for_x, LOOSE), what="the gradient for x")
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    dtype = torch.bfloat16
+    x, weight = uneven(rows(rng, 2, 3, WIDTH, dtype=dtype)), signed(rng, WIDTH, dtype)
+    g = upstream(rng, x, dtype)
+    want = want_for(x, weight, 0.25, EPS)
+    right = gradients(lambda x, w: reference.partial_rms_norm(x, w, 0.25, EPS), g, x, weight)
+    y, vjp = student.vjp("partial_rms_norm", x, weight, 0.25, EPS)
+    expect_bfloat16_output(y, want)
+    expect_bfloat16_gradients(vjp(g), right, "x", "weight")

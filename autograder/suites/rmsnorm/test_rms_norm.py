@@ -16,6 +16,8 @@ from autograder.suites.rmsnorm.inputs import (
     STRICT,
     WIDTH,
     exact,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
     gradients,
@@ -158,7 +160,7 @@ def test_strided_inputs(student, rng):
         expect(got, want, **share(want, LOOSE), what=f"the output for {kind} x")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right gradients through your function, through the divisor too"""
     x, weight = rows(rng, 2, 3, WIDTH), signed(rng, WIDTH)
@@ -171,3 +173,16 @@ def test_gradient_flows(student, rng):
     expect(reaches(found, x, weight), [True] * 2, what=REACHES.format("x and weight"))
     expect(found[1], for_weight, **share(for_weight, LOOSE), what="the gradient for weight")
     expect(found[0], for_x, **share(for_x, LOOSE), what="the gradient for x")
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    dtype = torch.bfloat16
+    x, weight = rows(rng, 2, 3, WIDTH, dtype=dtype), signed(rng, WIDTH, dtype)
+    g = upstream(rng, x, dtype)
+    want = exact(reference.rms_norm, x, weight, EPS)
+    right = gradients(lambda x, w: reference.rms_norm(x, w, EPS), g, x, weight)
+    y, vjp = student.vjp("rms_norm", x, weight, EPS)
+    expect_bfloat16_output(y, want)
+    expect_bfloat16_gradients(vjp(g), right, "x", "weight")

@@ -17,6 +17,8 @@ from autograder.suites.rmsnorm.inputs import (
     STRICT,
     WIDTH,
     exact,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
     gradients,
@@ -139,7 +141,7 @@ def test_inputs_and_strides(student, rng):
         expect(student.inputs(), before, rtol=0, atol=0, what="the inputs after the call")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right gradients for x and for g, above and below the limit"""
     above, g = rows(rng, 3, WIDTH), length(rng)
@@ -155,3 +157,17 @@ def test_gradient_flows(student, rng):
         expect(found[1], for_g, **share(for_g, LOOSE), what="the gradient for g")
         what = f"the gradient for an x {where} than eps"
         expect(found[0], for_x, **share(for_x, LOOSE), what=what)
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    dtype = torch.bfloat16
+    x, g = rows(rng, 6, WIDTH, dtype=dtype), length(rng, dtype)
+    # With the sign of x, so that the gradient for g is no difference of large numbers.
+    up = x.sign() * upstream(rng, x, dtype).abs()
+    want = want_for(x, g, EPS)
+    right = gradients(lambda x, g: reference.scale_norm(x, g, EPS), up, x, g)
+    y, vjp = student.vjp("scale_norm", x, g, EPS)
+    expect_bfloat16_output(y, want)
+    expect_bfloat16_gradients(vjp(up), right, "x", "g")
