@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -308,14 +309,17 @@ def _kernel_sanitizer() -> tuple[str, str]:
     """Whether kernels are looked after on this machine: tried, as it depends on Triton."""
     if importlib.util.find_spec("triton") is None:
         return "-  ", "no Triton on this system, so no assignment with kernels"
-    code = "from autograder import sanitizer; print(sanitizer.install())"
+    code = (
+        "from autograder import kept_streams; output = kept_streams.Output()\n"
+        "from autograder import sanitizer; output.write({'off': sanitizer.install()})"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"TRITON_INTERPRET": "1"},
         capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode:
         return "OFF", "it does not start: " + (done.stderr.strip().splitlines() or ["?"])[-1]
-    why = done.stdout.strip()
+    why = json.loads(done.stdout)["off"]
     return ("OFF", why) if why else ("on ", "verified by kernels with known faults")
 
 

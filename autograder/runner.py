@@ -1,29 +1,25 @@
 """The suite runner: one trusted process with torch, pytest's collection and the reference loaded.
 
 It reads work units as JSON lines on standard input and writes results as JSON lines on standard
-output. The work is done in `slots`, by forks of this process and by workers in the sandbox.
+output, and keeps both to itself: what a hidden test prints goes to standard error. The work is
+done in `slots`, by forks of this process and by workers in the sandbox.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib.util
-import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
+from . import versions
+from .kept_streams import Output, kept_input
 from .sandbox import SandboxError, linux
 from .sandbox.forkserver import ForkServer
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def _write(record: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(record) + "\n")
-    sys.stdout.flush()
 
 
 def _needed(assignment: str) -> tuple[str, ...]:
@@ -40,25 +36,26 @@ def main(argv: list[str]) -> int:
     """`python -m autograder.runner ASSIGNMENT JOBS [--weak]`; started by the engine."""
     # Ctrl-C goes to the whole group; the engine closes standard input when it stops.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    output, units = Output(), kept_input()
     try:
-        return _run(argv[0], int(argv[1]), weak="--weak" in argv)
+        return _run(argv[0], int(argv[1]), "--weak" in argv, output, units)
     except BrokenPipeError:  # the engine is gone
-        sys.stdout = None
         return 1
 
 
-def _run(assignment: str, jobs: int, weak: bool) -> int:
+def _run(assignment: str, jobs: int, weak: bool, output: Output, units: int) -> int:
     needed = _needed(assignment)
     if "triton" in needed:
         if importlib.util.find_spec("triton") is None:
-            _write({"error": f"{assignment} needs Triton, which has packages for Linux only"})
+            output.write({"error": f"{assignment} needs Triton, which has packages for Linux only"})
             return 1
         os.environ["TRITON_INTERPRET"] = "1"  # before anything here imports it
     try:
         server = ForkServer(weak=weak, preload=needed)
     except SandboxError as error:
-        _write({"error": str(error), "again": True})
+        output.write({"error": str(error), "again": True})
         return 1
+    grader_version = versions.grader()  # before the files that it tells are loaded
     gc.disable()  # imports leave little to collect, and to look for it takes long
     # Late, so that the sandbox loads torch at the same time.
     import torch
@@ -75,22 +72,23 @@ def _run(assignment: str, jobs: int, weak: bool) -> int:
         if suite.kernels and not suite.kernels.unwatched:
             protections.append("kernel-sanitizer")
     except (suites.SuiteError, SandboxError) as error:
-        _write({"error": str(error), "again": isinstance(error, SandboxError)})
+        output.write({"error": str(error), "again": isinstance(error, SandboxError)})
         return 1
     gc.freeze()
     gc.enable()
     linux.close_gaps()
     try:
-        _write(
+        output.write(
             {
                 "ready": True,
                 "protections": protections,
                 "suite_version": suite.version,
+                "grader_version": grader_version,
                 "max_score": suite.max_score,
                 "exercises": suite.exercises,
             }
         )
-        slots.Slots(suite, server, jobs, _write).serve()
+        slots.Slots(suite, server, jobs, output.write, units).serve()
     except (SandboxError, TimeoutError) as error:  # the engine starts another runner
         print(f"autograder: the sandbox failed and is started again: {error}", file=sys.stderr)
         return 1

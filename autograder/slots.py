@@ -236,7 +236,7 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
 
 
 class Slots:
-    """Grades the units that come on standard input, `jobs` at a time, until it closes.
+    """Grades the units that come through the descriptor `units`, `jobs` at a time, until it closes.
 
     What is not finished then is given up: nobody is there to read its result.
     """
@@ -247,8 +247,10 @@ class Slots:
         server: ForkServer,
         jobs: int,
         write: Callable[[dict[str, Any]], None],
+        units: int,
     ) -> None:
         self.suite, self.server, self.jobs, self.write = suite, server, jobs, write
+        self.units = units
         self.selector = selectors.DefaultSelector()
         self.waiting: list[Unit] = []
         self.running: list[_Grading | _Advising] = []
@@ -265,14 +267,14 @@ class Slots:
                 self.compiler.close()
 
     def _serve(self) -> None:
-        self.selector.register(sys.stdin.buffer, selectors.EVENT_READ, "input")
+        self.selector.register(self.units, selectors.EVENT_READ, "input")
         open_input, pending = True, b""
         while open_input:
             while self.waiting and len(self.running) < self.jobs:
                 self.begin(self.waiting.pop(0))
             for key, _ in self.selector.select(timeout=0.5):
                 if key.data == "input":
-                    data = os.read(sys.stdin.fileno(), 1 << 16)
+                    data = os.read(self.units, 1 << 16)
                     open_input = bool(data)
                     *lines, pending = (pending + data).split(b"\n")
                     self.waiting += [Unit(**json.loads(line)) for line in lines]

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from . import forbidden, plan, protocol, submission
+from . import forbidden, plan, protocol, submission, versions
 from .compare import recording, same
 from .student import Student
 from .worker import WATCHED
@@ -215,26 +215,13 @@ def names() -> list[str]:
     return sorted(p.parent.name for p in SUITES.glob("*/suite.toml"))
 
 
-def version(assignment: str, root: Path = ROOT) -> str:
-    """A digest of everything that decides what a submission to `assignment` scores."""
-    package = Path(__file__).resolve().parent
-    digest = hashlib.sha256()
-    folders = [SUITES / assignment, root / "solutions" / assignment]
-    files = [p for folder in folders for p in folder.rglob("*") if p.suffix in {".py", ".toml"}]
-    files += (package / "misconceptions" / assignment).rglob("*.py")
-    files += [p for p in (package / "misconceptions").glob("*.py") if p.stem == assignment]
-    files += (root / "exercises" / assignment).glob("*.ipynb")
-    for path in sorted(files):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def load(assignment: str, root: Path = ROOT) -> Suite:
+def load(assignment: str) -> Suite:
     """Collect the suite of `assignment`. Raises SuiteError with a one-line reason."""
     folder = SUITES / assignment
     if assignment not in names():
         known = ", ".join(names()) or "none"
         raise SuiteError(f"no assignment named {assignment!r}; there are: {known}")
+    version = versions.suite(assignment)  # before the files that it tells are loaded
     settings = tomllib.loads((folder / "suite.toml").read_text())
     order = settings["exercises"]
     kernels = _watch_kernels(assignment)  # before suite and reference import triton
@@ -245,7 +232,7 @@ def load(assignment: str, root: Path = ROOT) -> Suite:
     return Suite(
         assignment=assignment,
         tests=tests,
-        version=version(assignment, root),
+        version=version,
         budget=Budget(**settings.get("limits", {})),
         forbidden={name: everywhere + forbidden.get(name, []) for name in order},
         policy=settings.get("policy", "zero"),

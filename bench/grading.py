@@ -31,7 +31,7 @@ from typing import Any
 
 import nbformat
 
-from autograder import engine
+from autograder import engine, versions
 from autograder.engine import ROOT, Submitted
 from autograder.gradebook import Writer
 from bench import machine, peers, plain_nbgrader
@@ -92,7 +92,7 @@ def main() -> int:
         "machine": machine.describe(),
         "load_before": machine.load(),
         "versions": {name: version(name) for name in VERSIONS},
-        "grader_version": engine.grader_version(),
+        "grader_version": versions.grader(),
     }
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         if options.scale:

@@ -22,7 +22,7 @@ import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 from pretended import SUITE, VERSION, result_of
 
-from autograder import cluster, engine
+from autograder import cluster, engine, versions
 from autograder.cluster import Cluster, dask_worker
 from autograder.engine import EngineError, Submitted
 
@@ -75,13 +75,15 @@ class Fake(WorkerPlugin):
 
     def __init__(self, **changes) -> None:
         self.changes = changes
-        self.grader = dask_worker.VERSION  # here; the files may change while tests run
+        # Those here; the files may change while tests run.
+        self.grader, self.software = dask_worker.VERSION, dask_worker.SOFTWARE
 
     def setup(self, worker) -> None:
         changes = dict(self.changes) if str(worker.name) == "1" else {}
         grader = changes.pop("grader", self.grader)
         dask_worker.VERSION = grader
-        engine.grader_version = lambda: grader
+        versions.grader = lambda: grader
+        dask_worker.SOFTWARE = changes.pop("software", self.software)
         dask_worker._idle.clear()
         engine.Runner = type("FakeRunner", (FakeRunner,), changes)
 
@@ -183,8 +185,8 @@ def test_the_protections_are_those_that_every_worker_has(scheduler, monkeypatch)
         contextlib.closing(Cluster("any", scheduler, False)) as source,
     ):
         assert source.hello == {
-            "suite_version": VERSION, "max_score": 3.0, "exercises": ["one", "two"],
-            "protections": ["seccomp"],
+            "suite_version": VERSION, "grader_version": dask_worker.VERSION, "max_score": 3.0,
+            "exercises": ["one", "two"], "protections": ["seccomp"],
         }  # fmt: skip
 
 
@@ -262,6 +264,10 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_one_line(monkeypatch, hand
     [
         ({"version": "feedfacefeedface"}, "has suite version feedfacefeedface, this machine has"),
         ({"grader": "0.0.1+old"}, "has grader version 0.0.1+old, this machine has"),
+        (
+            {"grader": "0.0.1+old", "software": versions.software() | {"torch": "1.0\x1b[2J"}},
+            f"has torch 1.0\ufffd[2J, this machine has {versions.software()['torch']}: install",
+        ),
     ],
 )
 def test_a_worker_of_another_version_is_named_and_refused(

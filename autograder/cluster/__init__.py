@@ -33,7 +33,7 @@ from typing import Any
 from .. import engine
 from ..engine import ROOT, EngineError, Submitted
 from ..notebook import MAX_BYTES, Unreadable, load, one_line
-from .dask_worker import VERSION, task
+from .dask_worker import SOFTWARE, VERSION, task
 from .reply import Refused, check, decode
 
 REACH_SECONDS = 15.0  # for a scheduler to answer, and for it to have a worker
@@ -134,7 +134,8 @@ class Cluster:
                 if all(name in answer["protections"] for answer in answers)
             ]
             keys = ("suite_version", "max_score", "exercises")
-            self._hello = {key: self._suite[key] for key in keys} | {"protections": shared}
+            self._hello = {key: self._suite[key] for key in keys}
+            self._hello |= {"grader_version": VERSION, "protections": shared}
         return self._hello
 
     def results(
@@ -218,6 +219,15 @@ class Cluster:
 
     def _fits(self, answer: dict[str, Any], worker: str) -> None:
         """Raises EngineError unless the worker runs what this machine would run, as safely."""
+        software = answer.get("software")
+        for name, wanted in SOFTWARE.items():
+            got = software.get(name) if type(software) is dict else wanted
+            if got != wanted:
+                raise EngineError(
+                    f"the worker {worker} has {name} {_brief(got)}, this machine has {wanted}: "
+                    "install the same there (`make setup` in the course's folder) and start the "
+                    "worker again"
+                )
         versions = {"grader": VERSION, "suite": self._suite["suite_version"]}
         for what, wanted in versions.items():
             got = answer.get(f"{what}_version")

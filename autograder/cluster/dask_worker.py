@@ -16,12 +16,12 @@ from typing import Any
 
 from distributed import get_worker
 
-from .. import engine
+from .. import engine, versions
 from ..engine import EngineError
 from ..notebook import one_line
 
 # Of the code this process runs; what is on its disk may be newer.
-VERSION = engine.grader_version()
+VERSION, SOFTWARE = versions.grader(), versions.software()
 
 _HELLO = ("suite_version", "protections", "max_score", "exercises")
 
@@ -37,9 +37,9 @@ def serve(order: dict[str, Any]) -> bytes:
     """
     if order.get("close"):
         return _close_idle()
-    answer: dict[str, Any] = {"grader_version": VERSION}
+    answer: dict[str, Any] = {"grader_version": VERSION, "software": SOFTWARE}
     try:
-        if engine.grader_version() != VERSION:
+        if versions.grader() != VERSION:
             raise EngineError("its files have changed since it was started; start it again")
         for _ in range(2):
             with contextlib.suppress(_RunnerDied), _runner(order) as runner:
