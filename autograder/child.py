@@ -21,7 +21,6 @@ from .result import Unit
 from .suite import HiddenTest, Suite
 from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
 
-AHEAD_BYTES = 1 << 16  # of questions at once: they fit into the socket, so nobody waits for ever
 READING_SECONDS = 6.0  # of computing, to look through the code; a notebook of ours takes 0.02
 
 
@@ -96,46 +95,23 @@ class Child:
         except LearnerError:
             failures = []
         self.note_failures(failures)
-        tests = self.suite.tests[len(self.unit.outcomes) :]
-        for number, test in enumerate(tests):
+        for test in self.suite.tests[len(self.unit.outcomes) :]:
             name = test.exercise
             lost = self.unit.lost.get(name, [])
             if len(lost) >= 2:
                 text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
                 self.tell(outcome=Outcome(Verdict(lost[-1]), text).as_dict())
                 continue
-            steps = self.suite.plan(test, self.unit.seed)
             try:
-                if steps is not None and not self.link.waiting and not self.unit.careful:
-                    self.ask_ahead(tests[number:])
-                left = max(0, self.link.waiting - len(plan.calls(steps)))
-                self.tell(outcome=self.judge(test, steps).as_dict())
-                for operator in sorted(self.link.seen):
-                    self.tell(saw=operator, exercise=name)
-                self.link.seen.clear()
-                self.link.skip(left)
+                self.tell(outcome=self.judge(test).as_dict())
             except WorkerLost as loss:
                 return self.tell(
-                    lost=str(loss.verdict), message=loss.message, name=name, start=False,
-                    unsure=loss.unsure,
-                )  # fmt: skip
+                    lost=str(loss.verdict), message=loss.message, name=name, start=False
+                )
+            for operator in sorted(self.link.seen):
+                self.tell(saw=operator, exercise=name)
+            self.link.seen.clear()
         self.tell(launched=self.launched(), done=True)
-
-    def ask_ahead(self, tests: Sequence[HiddenTest]) -> None:
-        """Send the questions of as many tests as fit: taking turns costs more than they do."""
-        calls: list[plan.Call] = []
-        size = 0
-        for test in tests:
-            steps = self.suite.plan(test, self.unit.seed)
-            if steps is None or len(self.unit.lost.get(test.exercise, [])) >= 2:
-                break
-            asked = plan.calls(steps)
-            size += sum(len(call.frame.header) + len(call.frame.body) for call in asked)
-            if size > AHEAD_BYTES:
-                break
-            calls += asked
-        if len(calls) > 1:
-            self.link.send(calls)
 
     def advise(self, assembler: socket.socket) -> None:
         """Instead of `run`: have a GPU's compiler look at the kernels that were launched."""
@@ -185,8 +161,9 @@ class Child:
                 text = self.explain(error).message
                 self.tell(notices=[f"A cell did not run to its end. {text}"])
 
-    def judge(self, test: HiddenTest, steps: plan.Plan | None) -> Outcome:
+    def judge(self, test: HiddenTest) -> Outcome:
         """Run one test. Raises WorkerLost when the worker is gone."""
+        steps = self.suite.plan(test, self.unit.seed)
         try:
             plan.run(steps, self.link, lambda student: test.run(student, self.unit.seed))
         except Mismatch as mismatch:

@@ -131,11 +131,6 @@ def _follow(steps: Plan, ask: Callable[[Call], Any]) -> None:
             step.function(*step.args(replies), **step.kwargs(replies))
 
 
-def calls(steps: Plan | None) -> list[Call]:
-    """The questions that the plan asks."""
-    return [step for step in steps or () if isinstance(step, Call)]
-
-
 def shapes_of(request: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
     """The shapes of the tensors among the arguments."""
     args = request.get("args", [])

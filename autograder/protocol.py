@@ -16,7 +16,6 @@ import math
 import socket
 import struct
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -259,13 +258,9 @@ def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None
     sock.sendall(frame(header, value).packed())
 
 
-def send_calls(sock: socket.socket, first: int, ready: Sequence[Frame]) -> None:
-    """Send frames, each with one more header key, "call", the number of the question."""
-    numbered = (
-        Frame(b'{"call":%d,' % call + one.header[1:], one.body)
-        for call, one in enumerate(ready, start=first)
-    )
-    sock.sendall(b"".join(one.packed() for one in numbered))
+def send_call(sock: socket.socket, call: int, ready: Frame) -> None:
+    """Send a frame with one more header key, "call", the number of the question."""
+    sock.sendall(Frame(b'{"call":%d,' % call + ready.header[1:], ready.body).packed())
 
 
 def receive(
@@ -273,18 +268,16 @@ def receive(
     keys: frozenset[str],
     deadline: float | None = None,
     from_grader: bool = False,
-    rest: bytearray | None = None,
 ) -> tuple[dict[str, Any], Value]:
     """One frame: its header without the value, and the value.
 
     `keys` are the header keys allowed beside "value"; all must be there. `deadline` is a
     `time.monotonic()` moment for the whole frame, so that a peer cannot stretch it byte by byte.
     `from_grader`: the peer is trusted; its header is taken as it is, and may hold a Handle.
-    `rest`: where further frames may follow, what has been read of them, before and after the call.
     Raises Closed when the peer has closed between frames, ProtocolError for a frame that breaks
     the rules, TimeoutError when the deadline passes.
     """
-    text, data = _read_frame(sock, deadline, rest)
+    text, data = _read_frame(sock, deadline)
     if from_grader:
         header = json.loads(text)
     else:
@@ -301,23 +294,18 @@ def receive(
     return header, value
 
 
-def _read_frame(
-    sock: socket.socket, deadline: float | None, rest: bytearray | None
-) -> tuple[bytes, bytearray]:
-    """Text and body of the next frame. Without `rest` nothing may follow it."""
-    data = bytearray(rest or b"")
+def _read_frame(sock: socket.socket, deadline: float | None) -> tuple[bytes, bytearray]:
+    """Text and body of the next frame. Nothing may follow it: each side waits for the other."""
+    data = bytearray()
     _read(sock, data, _PREFIX.size, deadline)
     header_size, body_size = _PREFIX.unpack_from(data)
     if header_size > MAX_HEADER or body_size > MAX_BODY:
         raise ProtocolError("a frame that is too large")
     start = _PREFIX.size + header_size
-    end = start + body_size
-    _read(sock, data, end, deadline)
-    if rest is not None:
-        rest[:] = data[end:]
-    elif len(data) > end:
+    _read(sock, data, start + body_size, deadline)
+    if len(data) > start + body_size:
         raise ProtocolError("more than a frame")
-    return bytes(data[_PREFIX.size : start]), data[start:end]
+    return bytes(data[_PREFIX.size : start]), data[start:]
 
 
 def _read(sock: socket.socket, data: bytearray, size: int, deadline: float | None) -> None:

@@ -29,7 +29,6 @@ class Unit:
     own_cells: bool = True  # whether the learner's own extra cells are executed
     started: float = 0.0  # when its grading began; waiting in the queue costs it nothing
     retried: bool = False
-    careful: bool = False  # whether each question waits for the reply to the one before
     launched: list[dict[str, Any]] = field(default_factory=list)  # what a worker said of kernels
     advised: bool = False  # whether these have been asked about, after the tests
 

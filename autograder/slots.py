@@ -146,9 +146,6 @@ class _Grading:
             unit.reason = "internal error: something killed its worker twice"
             return True
         over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
-        if lost.get("unsure") and not over:
-            unit.careful = True  # which of many questions it was, is yet to be seen
-            return False
         if lost["start"]:
             if unit.own_cells and not unit.outcomes and not over:
                 # Perhaps only the learner's own extra cells are at fault: try without them.

@@ -57,14 +57,11 @@ class LearnerError(Exception):
 
 
 class WorkerLost(Exception):
-    """The worker is gone: it ran out of time or memory, printed too much, or died.
+    """The worker is gone: it ran out of time or memory, printed too much, or died."""
 
-    unsure: whether that may have come of another question than the one it was seen at.
-    """
-
-    def __init__(self, verdict: Verdict, message: str, unsure: bool = False) -> None:
+    def __init__(self, verdict: Verdict, message: str) -> None:
         super().__init__(message)
-        self.verdict, self.message, self.unsure = verdict, message, unsure
+        self.verdict, self.message = verdict, message
 
 
 # What an exception type usually means, said after "Your code raised ...".

@@ -22,7 +22,6 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from time import monotonic
 from typing import Any
 
 import torch
@@ -54,7 +53,6 @@ WATCHED = (
 _seen: set[str] = set()
 _libraries: list[Any] = []  # registrations end when these are collected
 
-KEPT_BYTES, KEPT_SECONDS = 1 << 16, 0.02  # of replies, see `_Replies`
 QUESTION = frozenset({"call", "op", "watched"})
 
 CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
@@ -383,10 +381,9 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
     watch_operators()
     counter = pass_counter()
     stale = True  # autograd may have run since the counter was asked last
-    replies, rest = _Replies(sock), bytearray()
     while True:
         try:
-            header, request = protocol.receive(sock, QUESTION, from_grader=True, rest=rest)
+            header, request = protocol.receive(sock, QUESTION, from_grader=True)
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None
@@ -408,26 +405,7 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
         stale = not watched
         told = sorted(seen)
         seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
-        _reply(replies, header["call"], value, error, told)
-        replies.send(more=bool(rest))
-
-
-class _Replies:
-    """Keeps replies for a moment while further questions are there: to take turns costs time."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock, self._kept, self._size, self._since = sock, [], 0, monotonic()
-
-    def sendall(self, frame: bytes) -> None:
-        self._kept.append(frame)
-        self._size += len(frame)
-
-    def send(self, more: bool) -> None:
-        """Send what was kept, unless `more` is to come soon and it is little."""
-        if more and self._size < KEPT_BYTES and monotonic() - self._since < KEPT_SECONDS:
-            return
-        self._sock.sendall(b"".join(self._kept))
-        self._kept, self._size, self._since = [], 0, monotonic()
+        _reply(sock, header["call"], value, error, told)
 
 
 def _seed(seed: int) -> None:

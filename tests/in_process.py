@@ -100,7 +100,7 @@ class LocalAsker(LocalLink):
 
     def ask(self, call: plan.Call) -> Any:
         wire = Wire()
-        protocol.send_calls(wire, 1, [call.frame])
+        protocol.send_call(wire, 1, call.frame)
         header, request = protocol.receive(wire, worker.QUESTION, from_grader=True)
         return self.perform(call.name, header["op"], request)
 

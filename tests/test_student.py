@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from autograder import plan, protocol, worker
+from autograder import protocol, worker
 from autograder.compare import Mismatch
 from autograder.link import RemoteLink
 from autograder.student import Student
@@ -326,95 +326,14 @@ def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes(
     assert "`slow`" in caught.value.message and "(2, 2)" in caught.value.message
 
 
-# -- many questions at once ------------------------------------------------------------------------
-
-MANY = """
-import time
-def double(x):
-    if x == 3: raise ValueError
-    return 2 * x
-def slow(x):
-    time.sleep(x)
-    return x
-"""
-
-
-def asked(link, name, *numbers):
-    return [
-        plan.Call(name, link._suite.frame(name, "call", {"name": name, "args": [n], "kwargs": {}}))
-        for n in numbers
-    ]
-
-
-def test_many_questions_get_their_replies_in_order_and_errors_stay_in_their_place():
-    link, _ = remote(MANY)
-    calls = asked(link, "double", *range(1, 60))
-    link.send(calls)
-    assert link.waiting == 59
-    for number, call in enumerate(calls, start=1):
-        if number == 3:
-            with pytest.raises(LearnerError) as caught:
-                link.ask(call)
-            assert caught.value.kind == "ValueError"
-        else:
-            assert link.ask(call) == 2 * number
-    assert link.waiting == 0 and Student(link).double(4) == 8
-
-
-def test_replies_that_nobody_asks_for_are_skipped_and_other_questions_go_between():
-    link, _ = remote(MANY)
-    calls = asked(link, "double", 1, 2, 4, 5)
-    link.send(calls)
-    assert link.ask(calls[0]) == 2
-    assert Student(link).double(10) == 20
-    link.skip(1)
-    assert link.ask(calls[3]) == 10
-
-
-def test_each_of_many_questions_has_the_time_of_one():
-    link, _ = remote(MANY, call_seconds=0.6)
-    calls = asked(link, "slow", 0.3, 0.3, 0.3, 0.3, 0.0)
-    link.send(calls)
-    assert [link.ask(call) for call in calls] == [0.3, 0.3, 0.3, 0.3, 0.0]
-
-
-@pytest.mark.parametrize(("seconds", "unsure"), [((0.1, 5.0, 0.0), True), ((0.1, 5.0), False)])
-def test_a_loss_among_many_questions_is_told_to_be_unsure(seconds, unsure):
-    link, _ = remote(MANY, call_seconds=0.6)
-    calls = asked(link, "slow", *seconds)
-    link.send(calls)
-    assert link.ask(calls[0]) == 0.1
-    with pytest.raises(WorkerLost) as caught:
-        link.ask(calls[1])
-    assert (caught.value.verdict, caught.value.unsure) == (Verdict.TIMEOUT, unsure)
-
-
-def test_more_replies_than_questions_end_the_worker():
+def test_more_than_one_reply_to_a_question_ends_the_worker():
     ours, theirs = socket.socketpair()
     link = RemoteLink(ours, suite(), time.monotonic() + 5)
-    for number in (1, 2, 3):
+    for number in (1, 2):
         protocol.send(theirs, {"call": number, "error": None, "seen": []}, number)
-    calls = asked(link, "double", 1, 2)
-    link.send(calls)
-    assert link.ask(calls[0]) == 1
     with pytest.raises(WorkerLost) as caught:
-        link.ask(calls[1])
+        link.perform("scale", "call", {})
     assert caught.value.verdict == Verdict.CRASHED
-
-
-def test_replies_are_kept_while_questions_wait_but_neither_long_nor_many(monkeypatch):
-    sent, now = [], [0.0]
-    monkeypatch.setattr(worker, "monotonic", lambda: now[0])
-    replies = worker._Replies(SimpleNamespace(sendall=sent.append))
-    for moment, frame, more in (
-        (0.00, b"a", True), (0.01, b"b", True), (0.03, b"c", True),  # long enough
-        (0.04, b"d", True), (0.04, b"e", False),  # no more questions
-        (0.04, b"f" * worker.KEPT_BYTES, True),  # large enough
-    ):  # fmt: skip
-        now[0] = moment
-        replies.sendall(frame)
-        replies.send(more)
-    assert sent == [b"abc", b"de", b"f" * worker.KEPT_BYTES]
 
 
 @pytest.mark.parametrize(
