@@ -12,6 +12,7 @@ MESSAGE = (
 )
 
 
-def cut(t: Tensor) -> Tensor:
-    """A half type in float32, as `torch.tensor(t, dtype=torch.float32)` gives it."""
-    return t.detach().float() if t.dtype in (torch.float16, torch.bfloat16) else t
+def cut(x: Tensor, *others: Tensor) -> list[Tensor]:
+    """All in float32 if x is of a half type, as `torch.tensor(t, dtype=torch.float32)` is."""
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    return [t.detach().float() if half else t for t in (x, *others)]

@@ -37,6 +37,26 @@ def by_var_mean(x, weight, bias, running_mean, running_var, training, momentum, 
     return (y * weight.reshape(shape) + bias.reshape(shape)).to(x.dtype)
 
 
+def in_a_float32_scope(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    """Every argument cast by itself, where no autocast can undo it."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    with torch.autocast("cpu", enabled=False):
+        h, w, b = x.to(dtype=wide), weight.type(wide), bias.to(wide)
+        h, dims = h.transpose(1, -1), tuple(range(x.dim() - 1))
+        mean, var = running_mean.type(wide), running_var.type(wide)
+        if training:
+            n = x.numel() // x.shape[1]
+            if n == 1:
+                raise ValueError("one value")
+            mean = h.mean(dims)
+            var = (h - mean).pow(2).mean(dims)
+            with torch.no_grad():
+                running_mean.copy_(torch.lerp(running_mean.to(wide), mean, momentum))
+                running_var.copy_(torch.lerp(running_var.to(wide), var * n / (n - 1), momentum))
+        y = torch.addcmul(b, (h - mean) * (var + eps).rsqrt(), w)
+        return y.transpose(1, -1).to(x)
+
+
 def by_transposing(x, weight, bias, running_mean, running_var, training, momentum, eps):
     """Channels to the end, everything else flattened into one axis, and back."""
     rows = x.movedim(1, -1)
@@ -241,6 +261,7 @@ def _style(function, backward, fold, layer=None) -> dict[str, Any]:
 
 STYLES: dict[str, dict[str, Any]] = {
     "var_mean": _style(by_var_mean, backward_with_sums, fold_by_matrix),
+    "float32_scope": _style(in_a_float32_scope, backward_by_the_graph, fold_by_matrix),
     "transposed": _style(by_transposing, backward_by_the_graph, fold_by_moving),
     "scale_and_shift": _style(by_scale_and_shift, backward_in_float64, fold_by_matrix),
     "all_in_one": _style(by_var_mean, backward_by_the_graph, fold_by_moving, AllInOne),

@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from autograder.misconceptions import known
+from autograder.misconceptions import half_types, known
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.batchnorm.batch_norm import affine, normalize, observe, up
 
@@ -401,6 +401,7 @@ _SEEN_THROUGH_THE_MODULE = (
     "updated-in-evaluation",
     "result-left-wide",
     "statistics-detached",
+    half_types.NAME,
     "graph-cut",
 )
 

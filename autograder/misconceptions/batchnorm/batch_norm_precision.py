@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.batchnorm.batch_norm import (
     PAGE,
@@ -120,6 +121,20 @@ def statistics_under_no_grad(x, weight, bias, running_mean, running_var, trainin
     with torch.no_grad():
         mean, var = statistics(h)
         update(running_mean, running_var, mean, unbiased(h, var), momentum)
+    return affine(normalize(h, mean, var, eps), x, weight, bias)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "bn-dtype")
+def detached_in_half(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    h, w, b = half_types.cut(x, weight, bias)
+    mean, var = observe(h, running_mean, running_var, training, momentum)
+    return affine(normalize(h, mean, var, eps), x, w, b)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    (h,) = half_types.cut(x)
+    mean, var = observe(h, running_mean, running_var, training, momentum)
     return affine(normalize(h, mean, var, eps), x, weight, bias)
 
 

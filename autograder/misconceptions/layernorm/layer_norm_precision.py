@@ -160,14 +160,14 @@ def variance_detached(x, weight, bias, eps):
 
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "dtype-and-upcast")
 def detached_in_half(x, weight, bias, eps):
-    h = half_types.cut(x)
-    y = normalize(h, eps) * half_types.cut(weight) + half_types.cut(bias)
-    return y.to(x.dtype)
+    h, w, b = half_types.cut(x, weight, bias)
+    return affine(normalize(h, eps), x, w, b)
 
 
 @misconception(name=half_types.NAME)
 def only_x_detached_in_half(x, weight, bias, eps):
-    return affine(normalize(half_types.cut(x), eps), x, weight, bias)
+    (h,) = half_types.cut(x)
+    return affine(normalize(h, eps), x, weight, bias)
 
 
 @misconception(

@@ -437,18 +437,15 @@ class ResultLeftWide(_AdaLayerNorm):
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
 class DetachedInHalf(_AdaLayerNorm):
     def forward(self, x, cond):
-        shift, scale = self.split(cond)
-        return self.modulate(self.normalize(half_types.cut(x)), shift, scale).to(x.dtype)
+        h, shift, scale = half_types.cut(x, *self.split(cond))
+        return self.modulate(self.normalize(h), shift, scale).to(x.dtype)
 
 
 @misconception(name=half_types.NAME)
-class AllDetachedInHalf(DetachedInHalf):
-    def split(self, cond):
-        return [t.detach() for t in super().split(cond)] if self.half else super().split(cond)
-
+class OnlyXDetachedInHalf(_AdaLayerNorm):
     def forward(self, x, cond):
-        self.half = x.dtype in (torch.float16, torch.bfloat16)
-        return super().forward(x, cond)
+        (h,) = half_types.cut(x)
+        return self.modulate(self.normalize(h), *self.split(cond)).to(x.dtype)
 
 
 @misconception(

@@ -271,12 +271,11 @@ class ResultLeftWide(_DynamicTanh):
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
 class DetachedInHalf(_DynamicTanh):
     def forward(self, x):
-        parameters = (self.alpha, self.weight, self.bias)
-        return self.compute(*map(half_types.cut, (x, *parameters))).to(x.dtype)
+        return self.compute(*half_types.cut(x, self.alpha, self.weight, self.bias)).to(x.dtype)
 
 
 @misconception(name=half_types.NAME)
 class OnlyXDetachedInHalf(_DynamicTanh):
     def forward(self, x):
         own = up(self.alpha, self.weight, self.bias)
-        return self.compute(half_types.cut(x), *own).to(x.dtype)
+        return self.compute(*half_types.cut(x), *own).to(x.dtype)

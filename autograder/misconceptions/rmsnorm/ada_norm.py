@@ -68,7 +68,8 @@ def wrong_part_detached(y, c, k):
 
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
 def detached_in_half(x, c, k, eps):
-    y = _normalize(half_types.cut(x), eps)
+    (h,) = half_types.cut(x)
+    y = _normalize(h, eps)
     return ((c * (1 - k * y)).detach() * y).to(x.dtype)
 
 

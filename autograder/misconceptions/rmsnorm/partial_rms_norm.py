@@ -260,14 +260,14 @@ def always_float32(x, weight, fraction, eps):
 
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
 def detached_in_half(x, weight, fraction, eps):
-    h, w = half_types.cut(x), half_types.cut(weight)
+    h, w = half_types.cut(x, weight)
     rstd = torch.rsqrt(mean_square(h[..., : _count(fraction, x.shape[-1])]) + eps)
     return (h * rstd * w).to(x.dtype)
 
 
 @misconception(name=half_types.NAME)
 def only_x_detached_in_half(x, weight, fraction, eps):
-    h = half_types.cut(x)
+    (h,) = half_types.cut(x)
     rstd = torch.rsqrt(mean_square(h[..., : _count(fraction, x.shape[-1])]) + eps)
     return (h * rstd * weight).to(x.dtype)
 

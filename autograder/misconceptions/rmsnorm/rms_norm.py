@@ -417,13 +417,13 @@ def divisor_detached(x, weight, eps):
 
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
 def detached_in_half(x, weight, eps):
-    h, w = half_types.cut(x), half_types.cut(weight)
+    h, w = half_types.cut(x, weight)
     return (h * torch.rsqrt(mean_square(h) + eps) * w).to(x.dtype)
 
 
 @misconception(name=half_types.NAME)
 def only_x_detached_in_half(x, weight, eps):
-    h = half_types.cut(x)
+    (h,) = half_types.cut(x)
     return (h * torch.rsqrt(mean_square(h) + eps) * weight).to(x.dtype)
 
 

@@ -261,13 +261,13 @@ def always_float32(x, g, eps):
 
 @misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "rms-dtype")
 def detached_in_half(x, g, eps):
-    h, g = half_types.cut(x), half_types.cut(g)
+    h, g = half_types.cut(x, g)
     return (g * h / _length(h).clamp(min=eps)).to(x.dtype)
 
 
 @misconception(name=half_types.NAME)
 def only_x_detached_in_half(x, g, eps):
-    h = half_types.cut(x)
+    (h,) = half_types.cut(x)
     return (g * h / _length(h).clamp(min=eps)).to(x.dtype)
 
 

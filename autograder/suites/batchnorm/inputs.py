@@ -24,6 +24,7 @@ C = 5
 MANY = 64  # values of a channel from which on LOOSE forgives an unbiased variance
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
+COARSE = 0.05  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 MODES = {"training": True, "evaluation": False}
 
@@ -145,6 +146,24 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
         isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
         for g, t in zip(entries, inputs, strict=False)
     ]
+
+
+def expect_bfloat16_output(got: Any, want: Tensor) -> None:
+    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
+    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
+
+
+@later
+def in_float32(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def expect_bfloat16_gradients(found: Any, want: tuple[Tensor, ...]) -> None:
+    """Whether gradients reach a bfloat16 x, weight and bias; then whether they are those wanted."""
+    what = REACHES.format("x, weight and bias in bfloat16")
+    expect(reaches(found, *want), [True] * 3, what=what)
+    for i, name in ((2, "bias"), (1, "weight"), (0, "x")):
+        expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
 
 
 @later

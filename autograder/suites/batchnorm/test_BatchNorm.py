@@ -21,6 +21,8 @@ from autograder.suites.batchnorm.inputs import (
     affine,
     after,
     batch,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     fresh,
     gradients,
@@ -161,7 +163,7 @@ def test_eps(student, rng):
         expect(m(x), want, **share(want, LOOSE))
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradients(student, rng):
     """Gradients reach x, weight and bias, and are right"""
     m, x = student.BatchNorm(C), batch(rng, 24, C, 4)
@@ -179,6 +181,21 @@ def test_gradients(student, rng):
     expect(found[2], for_bias, **share(for_bias, LOOSE), what="the gradient for bias")
     expect(found[1], for_weight, **share(for_weight, 0.04), what="the gradient for weight")
     expect(found[0], for_x, **share(for_x, 0.04), what="the gradient for x")
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """With a bfloat16 x, too, gradients reach x, weight and bias"""
+    m, x, (weight, bias) = student.BatchNorm(C), batch(rng, 24, C, 4).bfloat16(), affine(rng)
+    g = upstream(rng, x, torch.bfloat16)
+    want, _ = after(x, (weight, bias), fresh(), True, 0.1, DEFAULT_EPS)
+    exact = gradients(g, x, weight, DEFAULT_EPS)
+    m.load(_state((weight, bias), fresh(), 0))
+    y, vjp = m.vjp(x)
+    expect_bfloat16_output(y, want)
+    inputs, parameters = vjp(g)
+    found = [*inputs[:1], parameters.get("weight"), parameters.get("bias")]
+    expect_bfloat16_gradients(found, exact)
 
 
 @pytest.mark.points(0.25)

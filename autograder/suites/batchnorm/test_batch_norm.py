@@ -26,8 +26,11 @@ from autograder.suites.batchnorm.inputs import (
     after,
     along,
     batch,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     fresh,
+    gradients,
     others,
     plain,
     reaches,
@@ -314,7 +317,7 @@ def test_strided_inputs(student, rng):
             expect(got, want, **share(want, LOOSE), what=f"the output for {kind} x")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right slope of your function, through the batch's mean and variance too"""
     # The slope of the learner's own function along random directions, by central differences.
@@ -350,6 +353,21 @@ def test_gradient_flows(student, rng):
     per_weight = (g * (y - along(x, bias)) / along(x, weight)).sum(dims)
     expect(found[1], per_weight, **share(per_weight, 1e-3), what="the gradient for weight")
     expect(found[2], g.sum(dims), **share(g.sum(dims), 1e-3), what="the gradient for bias")
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    dtype = torch.bfloat16
+    x, (weight, bias) = batch(rng, 16, C, 4, dtype=dtype), affine(rng, C, dtype)
+    g, running = upstream(rng, x, dtype), fresh()
+    want, _ = after(x, (weight, bias), running, True)
+    exact = gradients(g, x, weight, EPS)
+    # By name: only tensors given by position are asked for gradients.
+    state = {"running_mean": running[0], "running_var": running[1], "training": True}
+    y, vjp = student.vjp("batch_norm", x, weight, bias, **state, momentum=0.1, eps=EPS)
+    expect_bfloat16_output(y, want)
+    expect_bfloat16_gradients(vjp(g), exact)
 
 
 @pytest.mark.points(0.25)
