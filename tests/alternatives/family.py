@@ -80,6 +80,39 @@ def weight_by_moving(w, eps):
     return normalize_by_moving(w, tuple(range(-1, -w.ndim, -1)), eps)
 
 
+# -- cast: every argument by itself, where no autocast can undo it ---------------------------------
+
+
+def _in_float32(t):
+    return t.type(torch.float64 if t.dtype == torch.float64 else torch.float32)
+
+
+def normalize_by_casts(x, dims, eps):
+    with torch.autocast("cpu", enabled=False):
+        h = _in_float32(x)
+        h = h - h.mean(dims, True)
+        return (h / (h.pow(2).mean(dims, True) + eps).sqrt()).to(x)
+
+
+def instance_by_casts(x, weight, bias, eps):
+    with torch.autocast("cpu", enabled=False):
+        h = normalize_by_casts(_in_float32(x), tuple(range(2, x.ndim)), eps)
+        w, b = (_lined_up(_in_float32(t), x) for t in (weight, bias))
+        return torch.addcmul(b, w, h).to(dtype=x.dtype)
+
+
+def group_by_casts(x, num_groups, weight, bias, eps):
+    if x.shape[1] % num_groups:
+        raise ValueError("uneven")
+    h = _in_float32(x).unflatten(1, (num_groups, -1)).flatten(2)
+    h = normalize_by_casts(h, (2,), eps).reshape(x.shape)
+    return (_lined_up(weight, x).to(h) * h + _lined_up(bias, x).to(h)).type_as(x)
+
+
+def weight_by_casts(w, eps):
+    return normalize_by_casts(_in_float32(w), list(range(1, w.ndim)), eps).to(w)
+
+
 # -- float64: everything in double, one multiplication and one addition ---------------------------
 
 
@@ -245,6 +278,13 @@ STYLES: dict[str, dict[str, Any]] = {
         group_by_splitting,
         weight_by_moving,
         SwitchableInFloat64,
+    ),
+    "casts": _style(
+        normalize_by_casts,
+        instance_by_casts,
+        group_by_casts,
+        weight_by_casts,
+        SwitchableByStacking,
     ),
     "float64": _style(
         normalize_in_float64,

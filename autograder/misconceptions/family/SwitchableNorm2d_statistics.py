@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions.family.shared import PAGE, affine, statistics
 from autograder.misconceptions.family.SwitchableNorm2d import AXES, Switchable, misconception
 
@@ -384,6 +385,19 @@ class SharesInHalf(Switchable):
 class LeftWide(Switchable):
     def end(self, y, x):
         return affine(y, y, self.weight, self.bias)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "family-dtype")
+class DetachedInHalf(Switchable):
+    def widen(self, x):
+        return half_types.cut(x)[0]
+
+
+@misconception(name=half_types.NAME)
+class AllDetachedInHalf(Switchable):
+    def forward(self, x):
+        with torch.set_grad_enabled(x.dtype.itemsize != 2):
+            return super().forward(x)
 
 
 @misconception(

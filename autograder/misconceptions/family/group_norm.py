@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.family.shared import (
     PAGE,
@@ -260,3 +261,14 @@ def cast_before_affine_only(x, num_groups, weight, bias, eps):
 def always_float32(x, num_groups, weight, bias, eps):
     y = _by_groups(x.float(), num_groups, eps)
     return affine(y, x, weight.float(), bias.float())
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "family-dtype")
+def detached_in_half(x, num_groups, weight, bias, eps):
+    h, w, b = half_types.cut(x, weight, bias)
+    return affine(_by_groups(h, num_groups, eps), x, w, b)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, num_groups, weight, bias, eps):
+    return affine(_by_groups(*half_types.cut(x), num_groups, eps), x, weight, bias)

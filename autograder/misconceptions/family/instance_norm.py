@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.family.shared import (
     PAGE,
@@ -193,3 +194,14 @@ def cast_before_affine_only(x, weight, bias, eps):
 )
 def always_float32(x, weight, bias, eps):
     return affine(right(x.float(), _positions(x), eps), x, weight.float(), bias.float())
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "family-dtype")
+def detached_in_half(x, weight, bias, eps):
+    h, w, b = half_types.cut(x, weight, bias)
+    return affine(right(h, _positions(x), eps), x, w, b)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, weight, bias, eps):
+    return affine(right(*half_types.cut(x), _positions(x), eps), x, weight, bias)

@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.family.shared import PAGE, declare_cores, right, statistics, up
 
@@ -196,3 +197,8 @@ def always_float32(x, dims, eps):
 def statistics_rounded(x, dims, eps):
     mean, var = (t.to(x.dtype) for t in statistics(up(x), dims))
     return (x - mean) * torch.rsqrt(var + eps)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "family-dtype")
+def detached_in_half(x, dims, eps):
+    return right(*half_types.cut(x), dims, eps).to(x.dtype)

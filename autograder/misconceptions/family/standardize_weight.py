@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.family.shared import (
     PAGE,
@@ -161,3 +162,8 @@ def result_left_wide(w, eps):
 )
 def always_float32(w, eps):
     return right(w.float(), _inputs(w), eps).to(w.dtype)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "family-dtype")
+def detached_in_half(w, eps):
+    return right(*half_types.cut(w), _inputs(w), eps).to(w.dtype)

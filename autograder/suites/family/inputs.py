@@ -11,6 +11,7 @@ any order of float32 operations and for no mistake at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from autograder.later import later
 MANY = 64  # values that share a variance, from which on LOOSE forgives an unbiased one
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
+COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 
 
@@ -157,6 +159,39 @@ def expect_gradients(student: Any, rng: torch.Generator, name: str, *args: Any) 
     expect(reaches(found, *given), answers, what=REACHES.format(" and ".join(names)))
     for part, gradient, exact, of in zip((0.05, 0.02, 0.02), found, right, names, strict=False):
         expect(gradient, exact.to(want.dtype), **share(exact, part), what=f"the gradient for {of}")
+
+
+def expect_bfloat16_gradients(student: Any, rng: torch.Generator, name: str, *args: Any) -> None:
+    """Whether gradients reach all tensors in bfloat16; then whether they are those wanted."""
+    args = tuple(a.bfloat16() if isinstance(a, Tensor) else a for a in args)
+    want, g = wanted(name, *args), upstream(rng, args[0]).bfloat16()
+    leaves = [a.double().requires_grad_() if isinstance(a, Tensor) else a for a in args]
+    tensors = [a for a in leaves if isinstance(a, Tensor)]
+    right = torch.autograd.grad(getattr(reference, name)(*leaves), tensors, g.double())
+    names = ["x", "weight", "bias"][: len(right)] if name != "standardize_weight" else ["w"]
+    y, vjp = student.vjp(name, *args)
+    expect_bfloat16_output(y, want)
+    expect_found_in_bfloat16(vjp(g), [t.bfloat16() for t in right], names)
+
+
+def expect_bfloat16_output(got: Any, want: Tensor) -> None:
+    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
+    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
+
+
+@later
+def in_float32(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def expect_found_in_bfloat16(
+    found: Any, want: Sequence[Tensor], names: Sequence[str], values: int = 3
+) -> None:
+    """Gradients for an x in bfloat16: whether all are there, then the first few `values`."""
+    what = REACHES.format(f"{' and '.join(names)} in bfloat16")
+    expect(reaches(found, *want), [True] * len(want), what=what)
+    for i, name in enumerate(names[:values]):
+        expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
 
 
 @later

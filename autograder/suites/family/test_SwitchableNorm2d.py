@@ -20,6 +20,8 @@ from autograder.suites.family.inputs import (
     STRICT,
     affine,
     coarse,
+    expect_bfloat16_output,
+    expect_found_in_bfloat16,
     expect_half,
     expect_rounded_once,
     huge,
@@ -205,7 +207,7 @@ def test_eps_and_momentum(student, rng):
         _expect_state(m, after, LOOSE, "after a batch")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradients(student, rng):
     """Gradients reach x and all four parameters, and are right"""
     m, state, x = student.SwitchableNorm2d(C), _seasoned(rng), images(rng, 3, C, 8, 9)
@@ -225,6 +227,27 @@ def test_gradients(student, rng):
     expect(reaches(found, *exact), [True] * 5, what=what)
     for name, got, gradient in zip(("x", *names), found, exact, strict=True):
         expect(got, gradient, **share(gradient, 0.06), what=f"the gradient for {name}")
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """With a bfloat16 x, too, gradients reach x and all four parameters"""
+    m, state = student.SwitchableNorm2d(C), _seasoned(rng)
+    x = images(rng, 3, C, 8, 9, dtype=torch.bfloat16)
+    want, _ = _after(x, state)
+    g, right = upstream(rng, x).bfloat16(), _module(state, True, DEFAULT_EPS, 0.1)
+    wide = x.double().requires_grad_()
+    names = ("weight", "bias", "mean_weight", "var_weight")
+    leaves = [wide, *(dict(right.named_parameters())[name] for name in names)]
+    for_x, *others = torch.autograd.grad(right(wide), leaves, g.double())
+    m.load(state)
+    y, vjp = m.vjp(x)
+    expect_bfloat16_output(y, want)
+    inputs, parameters = vjp(g)
+    found = [*inputs[:1], *(parameters.get(name) for name in names)]
+    exact = [for_x.bfloat16(), *(t.float() for t in others)]
+    # Those for the shares are small differences of large numbers: only whether they are there.
+    expect_found_in_bfloat16(found, exact, ["x", *names], values=3)
 
 
 @pytest.mark.points(0.25)

@@ -18,6 +18,7 @@ from autograder.suites.family.inputs import (
     STRICT,
     affine,
     coarse,
+    expect_bfloat16_gradients,
     expect_gradients,
     expect_half,
     expect_rounded_once,
@@ -189,3 +190,5 @@ def test_gradient_flows(student, rng):
     for shape in ((3, 4, 8, 8), (2, 6, MANY)):
         x, parameters = images(rng, *shape), affine(rng, shape[1])
         expect_gradients(student, rng, "group_norm", x, 2, *parameters, EPS)
+    x, parameters = images(rng, 3, 4, 8, 8), affine(rng, 4)
+    expect_bfloat16_gradients(student, rng, "group_norm", x, 2, *parameters, EPS)

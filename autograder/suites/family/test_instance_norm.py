@@ -18,6 +18,7 @@ from autograder.suites.family.inputs import (
     STRICT,
     affine,
     coarse,
+    expect_bfloat16_gradients,
     expect_gradients,
     expect_half,
     expect_rounded_once,
@@ -147,3 +148,5 @@ def test_gradient_flows(student, rng):
     for shape in ((3, 4, 8, 8), (2, 5, MANY)):
         x, parameters = images(rng, *shape), affine(rng, shape[1])
         expect_gradients(student, rng, "instance_norm", x, *parameters, EPS)
+    x, parameters = images(rng, 3, 5, 8, 8), affine(rng, 5)
+    expect_bfloat16_gradients(student, rng, "instance_norm", x, *parameters, EPS)

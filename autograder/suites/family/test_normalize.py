@@ -14,6 +14,7 @@ from autograder.suites.family.inputs import (
     MANY,
     STRICT,
     coarse,
+    expect_bfloat16_gradients,
     expect_gradients,
     expect_half,
     expect_rounded_once,
@@ -147,3 +148,4 @@ def test_gradient_flows(student, rng):
     """Autograd finds the right gradient of your function, through mean and variance too"""
     for shape, dims in (((6, MANY), 1), ((4, 4, 4, 5), (0, 2, 3))):
         expect_gradients(student, rng, "normalize", table(rng, *shape), dims, EPS)
+    expect_bfloat16_gradients(student, rng, "normalize", table(rng, 4, 8, 9), (0, 2), EPS)

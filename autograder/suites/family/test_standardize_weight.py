@@ -17,6 +17,7 @@ from autograder.suites.family.inputs import (
     MANY,
     STRICT,
     coarse,
+    expect_bfloat16_gradients,
     expect_gradients,
     expect_half,
     expect_rounded_once,
@@ -109,3 +110,4 @@ def test_gradient_and_inputs(student, rng):
         expect(student.inputs(), [before], rtol=0, atol=0, what="w after the call")
     for shape in ((4, MANY), (4, 8, 3, 3)):
         expect_gradients(student, rng, "standardize_weight", table(rng, *shape), EPS)
+    expect_bfloat16_gradients(student, rng, "standardize_weight", table(rng, 4, 8, 3, 3), EPS)
