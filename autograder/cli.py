@@ -6,7 +6,7 @@ Exit code 0: every submission was graded, whatever the scores. 1: some could not
 from __future__ import annotations
 
 import argparse
-import gc
+import contextlib
 import importlib.util
 import json
 import os
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from . import __version__, engine
+from .bookkeeper import Bookkeeper
 from .engine import ROOT, EngineError
 
 GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
@@ -57,11 +58,11 @@ def _parser() -> argparse.ArgumentParser:
 
     grade = verbs.add_parser("grade", help="grade every submission of an assignment")
     grade.add_argument("assignment")
-    grade.add_argument("--course", type=Path, default=ROOT, metavar="DIR", help="nbgrader's folder")
+    _course(grade)
     grade.add_argument("--submitted", type=Path, metavar="DIR", help="default: COURSE/submitted")
     grade.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N")
     grade.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
-    grade.add_argument("--results", type=Path, metavar="DIR", help="default: COURSE/results/...")
+    _results(grade)
     grade.add_argument("--dask", metavar="ADDRESS", help="Dask scheduler, as tcp://host:8786")
     grade.add_argument("--seed", type=int, default=engine.DEFAULT_SEED)
     grade.add_argument("--no-gradebook", action="store_true", help="leave nbgrader's db alone")
@@ -77,18 +78,23 @@ def _parser() -> argparse.ArgumentParser:
     collect = verbs.add_parser("collect", help="unpack a learning platform's zip into submitted/")
     collect.add_argument("assignment")
     collect.add_argument("archive", type=Path, help="a zip file or a folder")
-    collect.add_argument("--submitted", type=Path, default=ROOT / "submitted", metavar="DIR")
+    _course(collect)
+    collect.add_argument("--submitted", type=Path, metavar="DIR", help="default: COURSE/submitted")
     collect.set_defaults(run=_collect)
 
     export = verbs.add_parser("export", help="copy scores as CSV, JSON or Gradescope files")
     export.add_argument("assignment")
     export.add_argument("--format", choices=("csv", "json", "gradescope"), default="csv")
     export.add_argument("--to", type=Path, required=True, metavar="PATH")
+    _course(export)
+    _results(export)
     export.set_defaults(run=_export)
 
     feedback = verbs.add_parser("feedback", help="copy each learner's feedback page to a folder")
     feedback.add_argument("assignment")
     feedback.add_argument("--to", type=Path, required=True, metavar="DIR")
+    _course(feedback)
+    _results(feedback)
     feedback.set_defaults(run=_feedback)
 
     release = verbs.add_parser("release", help="generate the learner's notebook from the solution")
@@ -99,6 +105,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor = verbs.add_parser("doctor", help="say which protections this machine has")
     doctor.set_defaults(run=_doctor)
     return parser
+
+
+def _course(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--course", type=Path, default=ROOT, metavar="DIR", help="nbgrader's folder")
+
+
+def _results(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--results", type=Path, metavar="DIR", help="default: COURSE/results/...")
 
 
 def _positive(text: str) -> int:
@@ -116,22 +130,20 @@ def _grade(options: argparse.Namespace) -> int:
     _known(options.assignment)
     folder = options.submitted or options.course / "submitted"
     submitted = engine.submissions(folder, options.assignment)
-    results = options.results or options.course / "results" / options.assignment
+    results = _results_folder(options)
     progress = Progress(len(submitted), sys.stderr)
-    gradebook = Gradebook(options)
+    gradebook = Bookkeeper(None if options.no_gradebook else options.course, options.assignment)
 
     def on_result(result: dict[str, Any], path: Path | None) -> None:
         gradebook.add(result, path)
         progress.step(result["status"] == "graded")
-
-    released = ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
 
     def on_class(graded: dict[str, Any]) -> None:
         from . import report  # late: it is not needed for the first grade
 
         gradebook.flush()
         progress.close()
-        report.write_report(graded, results, released)
+        report.write_report(graded, results, _handed_out(options))
         _remove_old_pages(graded, results)
         if options.json:
             options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -158,8 +170,29 @@ def _grade(options: argparse.Namespace) -> int:
     print(f"feedback:    {_shown(results / 'feedback')}/<student>.html")
     seconds = time.monotonic() - started
     print(f"graded {len(submitted)} submissions in {seconds:.1f} s, seed {options.seed}")
+    for trouble in gradebook.troubles:
+        print(f"autograder: {trouble}", file=sys.stderr)
     ungraded = [s for s in graded["submissions"] if s["status"] != "graded"]
-    return SOME_UNGRADED if ungraded else GRADED
+    return SOME_UNGRADED if ungraded or gradebook.troubles else GRADED
+
+
+def _handed_out(options: argparse.Namespace) -> Path | None:
+    """The notebook that this course released, or the suite's own where the course has none."""
+    from .gradebook import released_notebook
+    from .gradebook.autograded import read_released
+
+    def of_the_course() -> Path:
+        return released_notebook(options.course, options.assignment)
+
+    def of_the_suite() -> Path:
+        return ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
+
+    for place in (of_the_course, of_the_suite):
+        with contextlib.suppress(Exception):  # what is wrong with it, the gradebook says
+            path = place()
+            read_released(path)
+            return path
+    return None
 
 
 def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
@@ -179,43 +212,6 @@ def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
         path.unlink()
 
 
-class Gradebook:
-    """nbgrader's gradebook, where it is wanted. Its errors end the run, and no result is lost.
-
-    It is opened with the second result: loading nbgrader takes a second, and the first grade is
-    there by then.
-    """
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options, self._writer = options, None
-        self._first: list[tuple[dict[str, Any], Path | None]] = []
-
-    def add(self, result: dict[str, Any], path: Path | None) -> None:
-        if self._options.no_gradebook:
-            return
-        if self._first:
-            self._open().add(result, path)
-        else:
-            self._first.append((result, path))
-
-    def flush(self) -> None:
-        if self._first:
-            self._open().flush()
-
-    def _open(self) -> Any:
-        if self._writer is None:
-            gc.disable()  # imports leave little to collect, and to look for it takes long
-            try:
-                from .gradebook import Writer
-
-                self._writer = Writer(self._options.course, self._options.assignment)
-            finally:
-                gc.freeze()
-                gc.enable()
-            self._writer.add(*self._first[0])
-        return self._writer
-
-
 def _check(options: argparse.Namespace) -> int:
     from . import report
 
@@ -232,31 +228,37 @@ def _collect(options: argparse.Namespace) -> int:
     from .collect import collect
 
     _known(options.assignment)
-    mapping = collect(options.archive, options.assignment, options.submitted)
+    submitted = options.submitted or options.course / "submitted"
+    mapping = collect(options.archive, options.assignment, submitted)
     for line in mapping.lines():
         print(line)
     return SOME_UNGRADED if mapping.refused else GRADED
 
 
 def _export(options: argparse.Namespace) -> int:
-    results = ROOT / "results" / options.assignment
-    source = {
-        "csv": results / "scores.csv",
-        "json": results / "results.json",
-        "gradescope": results / "gradescope",
-    }[options.format]
-    return _copy(source, options.to, options.assignment)
+    names = {"csv": "scores.csv", "json": "results.json", "gradescope": "gradescope"}
+    return _copy(names[options.format], options)
 
 
 def _feedback(options: argparse.Namespace) -> int:
-    return _copy(ROOT / "results" / options.assignment / "feedback", options.to, options.assignment)
+    return _copy("feedback", options)
 
 
-def _copy(source: Path, target: Path, assignment: str) -> int:
-    if not source.exists():
+def _copy(name: str, options: argparse.Namespace) -> int:
+    """Copy one of the results, after a look whether they are of this assignment."""
+    results, target = _results_folder(options), options.to
+    source = results / name
+    try:
+        graded = json.loads((results / "results.json").read_text(encoding="utf-8"))["assignment"]
+    except (OSError, ValueError, LookupError, TypeError):
+        graded = None
+    if graded is None or not source.exists():
         raise EngineError(
-            f"nothing to copy yet; run `python -m autograder grade {assignment}` first"
+            f"nothing to copy yet in {_shown(results)}; "
+            f"run `python -m autograder grade {options.assignment}` first, or name its --results"
         )
+    if graded != options.assignment:
+        raise EngineError(f"{_shown(results)} holds results of {graded}, not {options.assignment}")
     if source.is_dir():
         shutil.copytree(source, target, dirs_exist_ok=True)
     else:
@@ -340,6 +342,10 @@ def _assignment_of(notebook: Path) -> str:
         if known in stem:
             return known
     raise EngineError(f"cannot tell which assignment {notebook} is; give --assignment NAME")
+
+
+def _results_folder(options: argparse.Namespace) -> Path:
+    return options.results or options.course / "results" / options.assignment
 
 
 def _shown(path: Path) -> str:

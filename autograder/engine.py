@@ -72,15 +72,26 @@ def submissions(folder: Path, assignment: str) -> list[Submitted]:
 
     Raises EngineError when the folder is missing or holds none.
     """
-    from . import submission
+    from . import student_ids, submission
 
     if not folder.is_dir():
         raise EngineError(f"there is no folder {folder}; give the submissions by --submitted DIR")
     found = []
-    for student in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+    for student in sorted(folder.iterdir()):
         handed_in = student / assignment
-        if not os.path.lexists(handed_in):
-            continue  # nothing was handed in; a dangling link is told by `find_notebook`
+        try:
+            os.lstat(handed_in)  # a dangling link is told by `find_notebook`
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # nothing was handed in
+        except OSError as error:
+            reason = f"its folder cannot be opened: {error.strerror}; repair it, and grade again"
+            found.append(Submitted(student.name, None, reason=reason))
+            continue
+        fault = student_ids.fault(student.name)
+        if fault is not None:
+            reason = f"this folder's name is no student id: {fault}; rename it, and grade again"
+            found.append(Submitted(student.name, None, reason=reason))
+            continue
         try:
             path, notices = submission.find_notebook(handed_in, assignment)
             found.append(Submitted(student.name, path, tuple(notices)))

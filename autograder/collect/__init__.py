@@ -233,7 +233,8 @@ def _with_names(people: list[_Person], mapping: Mapping) -> list[_Person]:
         try:
             person.student = student_name(person.student)
         except Refused as error:
-            mapping.refused.append((person.files[0][2], str(error)))
+            remedy = "put it into submitted/NAME/ yourself, with a name that is plain"
+            mapping.refused.append((person.files[0][2], f"{error}; {remedy}"))
             person.student = ""
     people = [person for person in people if person.student]
     for person in _namesakes(people):

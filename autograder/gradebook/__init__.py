@@ -28,15 +28,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, with_polymorphic
 from traitlets.config import Config, PyFileConfigLoader
 
-from .. import submission
+from .. import student_ids, submission
 from . import autograded
 from .autograded import Learner
-from .database import Database, GradebookError
+from .database import Database, GradebookError, Unrecordable
 from .rows import Cell, Known, Submission
 from .timestamps import FILE as TIMESTAMP
 from .timestamps import HandedIn, handed_in
 
-__all__ = ["GradebookError", "Writer", "course"]
+__all__ = ["GradebookError", "Unrecordable", "Writer", "course", "released_notebook"]
 
 TOGETHER = 6  # results that `add` gathers for one transaction
 
@@ -44,13 +44,28 @@ _ROLES = {"grade": api.GradeCell, "solution": api.SolutionCell, "task": api.Task
 
 
 def course(root: Path) -> tuple[CourseDirectory, Config]:
-    """nbgrader's view of the course at `root`, and the configuration in its nbgrader_config.py."""
+    """nbgrader's view of the course at `root`, and the configuration in its nbgrader_config.py.
+
+    Raises GradebookError when that file cannot be used.
+    """
     config = Config()
-    if (root / "nbgrader_config.py").is_file():
-        config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
-    directory = CourseDirectory(config=config)
-    directory.root = str(root)
+    path = root / "nbgrader_config.py"
+    try:
+        if path.is_file():
+            config = PyFileConfigLoader(path.name, path=str(root)).load_config()
+        directory = CourseDirectory(config=config)
+        directory.root = str(root)
+    except (Exception, SystemExit) as error:  # the file is a program, and may do anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise GradebookError(f"{path} cannot be used: {reason[:200]}") from error
     return directory, config
+
+
+def released_notebook(root: Path, assignment: str) -> Path:
+    """Where the course at `root` keeps what it handed out. Raises GradebookError as `course`."""
+    directory, _ = course(Path(root).resolve())
+    release = directory.format_path(directory.release_directory, ".", assignment)
+    return Path(release) / f"{assignment}.ipynb"
 
 
 @dataclass(frozen=True)
@@ -120,20 +135,30 @@ class Writer:
     def add(self, result: Mapping[str, Any], notebook_path: Path | None) -> None:
         """As `write`, but perhaps later, together with others, and by `flush` at the latest.
 
-        Raises GradebookError, with those recorded that were added before the one at fault.
+        Raises GradebookError as `flush`.
         """
         self._waiting.append((result, notebook_path))
         if len(self._waiting) >= TOGETHER:
             self.flush()
 
     def flush(self) -> None:
-        """Record what was added and still waits."""
+        """Record what was added and still waits.
+
+        Raises Unrecordable when all but one, which it names, or more could be recorded; another
+        GradebookError when those before the one at fault were.
+        """
         waiting, self._waiting = self._waiting, []
         try:
             self._transaction([self._prepared(*one) for one in waiting])
         except GradebookError:
+            refused = []
             for one in waiting:
-                self.write(*one)  # raises at the one at fault
+                try:
+                    self.write(*one)
+                except Unrecordable as error:
+                    refused.append(f"{one[0]['student']!a}: {error}")
+            if refused:
+                raise Unrecordable("; ".join(refused)) from None
 
     def record(self, result: Mapping[str, Any], notebook_path: Path) -> NotebookNode:
         """As `write`, and give the autograded notebook, which nbgrader stores itself."""
@@ -271,9 +296,9 @@ class Writer:
 
     def _student_id(self, result: Mapping[str, Any]) -> str:
         name = str(result["student"])
-        bad = name in ("", ".", "..") or any(c in name for c in "/\\") or name != name.strip()
-        if bad or len(name) > 128 or autograded.plain(name) != name or "\n" in name:
-            raise GradebookError(f"{name!a} cannot be a student id in nbgrader")
+        fault = student_ids.fault(name)
+        if fault is not None:
+            raise Unrecordable(f"{name!a} cannot be a student id in nbgrader: {fault}")
         return name
 
     def _scores(self, result: Mapping[str, Any]) -> dict[str, float]:

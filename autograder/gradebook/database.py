@@ -45,6 +45,14 @@ _LOCKED_POSTGRESQL = ("55P03", "40P01", "40001", "57P03", "53300")
 class GradebookError(EngineError):
     """The gradebook or autograded/ could not be written; the text is one line saying why."""
 
+    of_one_submission = False  # whether others can be recorded
+
+
+class Unrecordable(GradebookError):
+    """One submission cannot be recorded."""
+
+    of_one_submission = True
+
 
 class Database:
     """nbgrader's database at `url`.
@@ -88,7 +96,9 @@ class Database:
                     collided = True  # another program made the same row a moment ago
                 elif not _is_locked(error) or time.monotonic() + delay > deadline:
                     reason = _explain(error, self.where, self.patience)
-                    raise GradebookError(f"{reason}; {_KEPT}") from error
+                    one = isinstance(error, DataError | UnicodeError)
+                    kind = Unrecordable if one else GradebookError
+                    raise kind(f"{reason}; {_KEPT}") from error
             time.sleep(delay)
             delay = min(delay * 2, 1.0)
 
