@@ -217,8 +217,8 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
     subject = f"`{lost['name']}`" if lost["name"] else "Running your notebook"
     if ended.kind == "memory":
         return Outcome(Verdict.MEMORY, f"{subject} used more memory than the limit.")
-    if ended.kind == "output":
-        return Outcome(Verdict.OUTPUT_LIMIT, f"{subject} printed more than the limit.")
+    if ended.kind == "scratch":
+        return Outcome(Verdict.OUTPUT_LIMIT, f"{subject} wrote more to files than the limit.")
     if ended.kind == "wall":
         return Outcome(Verdict.TIMEOUT, f"{subject} ran longer than the limit.")
     if ended.kind == "cpu":

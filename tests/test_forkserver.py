@@ -320,7 +320,7 @@ def leaks(server: ForkServer, times: int) -> dict[str, tuple[float, float]]:
 
     def work(count: int) -> None:
         for i in range(count):
-            with server.spawn(Limits(output_kib=8)) as worker:
+            with server.spawn(Limits()) as worker:
                 source = ("result = 1", "print('x' * 9999)", "import os; os._exit(1)")[i % 3]
                 run(worker, source)
 

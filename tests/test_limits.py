@@ -136,17 +136,19 @@ LIMITS = {
     ),
     "output": Limit(
         """
-        while True:
+        for _ in range(10_000):
             print("again " * 1000)
+        return x
         """,
-        ("output-limit",), r"`layer_norm` printed more|ended twice",
+        ("wrong",), "values are",
     ),
     "errors-output": Limit(
         """
-        while True:
+        for _ in range(10_000):
             os.write(2, b"again " * 1000)
+        return x
         """,
-        ("output-limit",), r"`layer_norm` printed more|ended twice",
+        ("wrong",), "values are",
     ),
     "descriptors": Limit(
         """

@@ -34,7 +34,6 @@ class Limits:
     open_files: int = 128  # each process
     file_mib: int = 64  # the largest single file
     scratch_mib: int = 128
-    output_kib: int = 256  # stdout and stderr together
     assembler: bool = False  # may run ptxas; for a worker that runs no code of the learner's
 
 
@@ -43,13 +42,12 @@ class Exit:
     """How a worker ended.
 
     `kind` is one of: "exited" (see `code`), "signal" (see `signal`; 9 after kill()), "memory",
-    "cpu", "wall", "output" (too much printed or, without a size-limited scratch, written).
+    "cpu", "wall", "scratch" (too much written to files, where no size limits the scratch folder).
     """
 
     kind: str
     code: int | None = None
     signal: int | None = None
-    output: int = 0  # bytes written to stdout and stderr, none of which are kept
     cpu_seconds: float = 0.0
 
 

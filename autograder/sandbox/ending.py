@@ -27,12 +27,10 @@ class Worker:
     id: int
     limits: dict
     client: Channel  # the grader's end: "kill" comes in, the report goes out
-    output: int  # reading end of its stdout and stderr
     group: cgroup.Group | None
     scratch: str
     pid: int = 0
     pidfd: int = -1
-    counted: int = 0
     deadline: float = math.inf
     reason: str = ""  # the limit for which it was killed here
     killed: bool = False
@@ -52,10 +50,7 @@ def how_it_ended(worker: Worker, status: int, cpu: float) -> dict:
         limit = max(1, math.ceil(worker.limits["cpu_seconds"]))
         # The kernel ends it by a count of ticks, which on a busy machine differs from `cpu`.
         kind = "cpu" if cpu >= limit * (0.8 if worker.killed else 0.4) else kind
-    return {
-        "kind": kind, "code": code, "signal": number,
-        "output": worker.counted, "cpu_seconds": round(cpu, 3),
-    }  # fmt: skip
+    return {"kind": kind, "code": code, "signal": number, "cpu_seconds": round(cpu, 3)}
 
 
 def wait_for_end(worker: Worker) -> None:

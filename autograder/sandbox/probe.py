@@ -20,7 +20,7 @@ _SECONDS = 60
 _TICK = 0.03
 _LIMITS = {
     "cpu_seconds": 10, "wall_seconds": 60, "memory_mib": 256, "processes": 16, "open_files": 64,
-    "file_mib": 1, "scratch_mib": 1, "output_kib": 64,
+    "file_mib": 1, "scratch_mib": 1,
 }  # fmt: skip
 
 

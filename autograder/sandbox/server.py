@@ -186,9 +186,9 @@ def _be_worker(config: dict, request: dict, fds: list[int], gate: int) -> None:
     code = 1
     try:
         try:
-            for fd in fds[2:]:  # stops: memory and process bombs, counted over all it starts
+            for fd in fds[1:]:  # stops: memory and process bombs, counted over all it starts
                 os.write(fd, b"0")
-            sock, gate = _keep_only(fds[0], fds[1], gate)
+            sock, gate = _keep_only(fds[0], gate)
             _confine(config, request)
         except BaseException as error:
             why = f"{type(error).__name__}: {error}"[:2000]
@@ -211,11 +211,14 @@ def _be_worker(config: dict, request: dict, fds: list[int], gate: int) -> None:
         os._exit(code & 0xFF)
 
 
-def _keep_only(sock_fd: int, output: int, gate: int) -> tuple[socket.socket, int]:
-    """Keep 0 (/dev/null), 1 and 2 (a counted pipe), 3 (the worker's socket), 4 (the gate)."""
+def _keep_only(sock_fd: int, gate: int) -> tuple[socket.socket, int]:
+    """Keep 0, 1 and 2 (/dev/null), 3 (the worker's socket), 4 (the gate).
+
+    Nothing that is printed is kept, so a flood costs nobody but the worker, in its own time.
+    """
     # stops: reaching the control channel and the descriptors of other workers
-    null = os.open("/dev/null", os.O_RDONLY)
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (null, output, output, sock_fd, gate)]
+    null = os.open("/dev/null", os.O_RDWR)
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (null, null, null, sock_fd, gate)]
     for target, fd in enumerate(high):
         os.dup2(fd, target, inheritable=target < 3)
     os.closerange(5, max(high) + 1)

@@ -3,7 +3,7 @@
     grader  <- control ->  supervisor  <- channel ->  server (in the sandbox)  -> workers
 
 It outlives neither: when the grader is gone, all of this is gone. It never runs learner code and
-never reads what a worker sends; it only counts what a worker prints.
+never reads what a worker sends or prints.
 """
 
 from __future__ import annotations
@@ -174,13 +174,9 @@ class Supervisor:
             os.mkdir(scratch, 0o700)
             if self.user is not None:
                 os.chown(scratch, self.user, self.user)
-        out, out_in = os.pipe()
-        os.set_blocking(out, False)
-        worker = Worker(self.count, limits | {"probe": probe}, client, out, group, scratch)
+        worker = Worker(self.count, limits | {"probe": probe}, client, group, scratch)
         self.workers[worker.id] = worker
-        worker.limits["stdout"] = out_in
         self.selector.register(client, selectors.EVENT_READ, lambda: self._on_client(worker))
-        self.selector.register(out, selectors.EVENT_READ, lambda: self._on_output(worker))
         if self.ready:
             self._request(worker, sock)
         else:
@@ -198,14 +194,12 @@ class Supervisor:
             "scratch_bytes": limits["scratch_mib"] * _MIB,
             "rlimits": self._rlimits(limits),
         }
-        out_in = limits.pop("stdout")
         try:
-            self.server.send(request, [sock, out_in, *(group.fds if group else [])])
+            self.server.send(request, [sock, *(group.fds if group else [])])
         except Closed:
             self._finish(worker, {"error": "the sandbox server is gone"})
         finally:
             os.close(sock)
-            os.close(out_in)
         if self.once:  # that server is now this worker: have the next one ready
             self.selector.unregister(self.server)
             worker.link, worker.pid = self.server, self.server_pid
@@ -252,10 +246,6 @@ class Supervisor:
             wait_for_end(worker)
         with contextlib.suppress(KeyError):  # asked to kill it before
             self.selector.unregister(worker.client)
-        self._on_output(worker)
-        if worker.output >= 0:
-            self.selector.unregister(worker.output)
-            os.close(worker.output)
         if worker.pidfd >= 0:
             os.close(worker.pidfd)
         if worker.link is not None:
@@ -357,23 +347,6 @@ class Supervisor:
         self.selector.unregister(worker.client)
         self._kill(worker)
 
-    def _on_output(self, worker: Worker) -> None:
-        """Count and drop what is there to read."""
-        while worker.output >= 0:
-            try:
-                data = os.read(worker.output, 65536)
-            except BlockingIOError:
-                return
-            worker.counted += len(data)
-            if not data:
-                self.selector.unregister(worker.output)
-                os.close(worker.output)
-                worker.output = -1
-            elif worker.counted > worker.limits["output_kib"] * 1024:
-                self._kill(worker, "output")  # stops: flooding stdout or stderr
-                if worker.counted > worker.limits["output_kib"] * 1024 + 2**20:
-                    return
-
     def look_after(self, now: float) -> None:
         """What no descriptor tells: time, memory without a group, disk without a quota."""
         for worker in list(self.workers.values()):
@@ -386,7 +359,7 @@ class Supervisor:
             if worker.scratch and not worker.reason:
                 size = watch.folder_bytes(worker.scratch)
                 if size > worker.limits["scratch_mib"] * _MIB:
-                    self._kill(worker, "output")  # stops: filling the disk
+                    self._kill(worker, "scratch")  # stops: filling the disk
             if worker.link is not None:
                 pid, status, usage = os.wait4(worker.pid, os.WNOHANG)
                 if pid:
