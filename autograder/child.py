@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from . import forbidden, kernel_reply, plan, similar, submission
+from . import forbidden, kernel_reply, plan, prints, similar, submission
 from .advice import Advisor
+from .before_tests import BeforeTests, missing_modules, no_module
 from .compare import Mismatch
-from .link import RemoteLink, learner_error
+from .link import RemoteLink
 from .notebook import one_line
 from .result import Unit
 from .suite import HiddenTest, Suite
@@ -73,6 +74,7 @@ class Child:
         self.lines: dict[int, list[str]] = {}
         self.cell_names: dict[int, str | None] = {}
         self.broken: dict[str, str] = {}  # graded name -> the syntax error that hides it
+        self.before = BeforeTests([], [], suite.budget)
 
     def tell(self, **record: Any) -> None:
         self.records.append(record)
@@ -88,13 +90,15 @@ class Child:
         self.broken = notebook.broken
         if self.suite.kernels:
             self.link.kernels = kernel_reply.jit_functions(c.source for c in cells)
+        cells = [c for c in cells if c.readable]
         try:
-            failures = self.link.start([c for c in cells if c.readable], self.unit.seed)
+            records = self.link.start(cells, self.unit.seed)
         except WorkerLost as lost:
             return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
         except LearnerError:
-            failures = []
-        self.note_failures(failures)
+            records = []
+        self.before = BeforeTests(records, cells, self.suite.budget, self.link.kernels)
+        self.tell(notices=self.before.notices())
         for test in self.suite.tests[len(self.unit.outcomes) :]:
             name = test.exercise
             lost = self.unit.lost.get(name, [])
@@ -111,6 +115,7 @@ class Child:
             for operator in sorted(self.link.seen):
                 self.tell(saw=operator, exercise=name)
             self.link.seen.clear()
+        self.tell(notices=self.printed())
         self.tell(launched=self.launched(), done=True)
 
     def advise(self, assembler: socket.socket) -> None:
@@ -151,15 +156,15 @@ class Child:
             )  # fmt: skip
         return notebook
 
-    def note_failures(self, failures: list[Any]) -> None:
-        """Tell in which cell an exception ended execution (not for untouched stubs)."""
-        for failure in failures[:5]:
-            error = learner_error(failure, "cell", self.link.kernels)
-            # An untouched stub is no failure, and the reader has told of syntax errors.
-            told = ("NotImplementedError", "SyntaxError", "IndentationError")
-            if isinstance(error, LearnerError) and error.kind not in told:
-                text = self.explain(error).message
-                self.tell(notices=[f"A cell did not run to its end. {text}"])
+    def printed(self) -> list[str]:
+        """That the functions printed too much: not how much or where, which inputs may decide."""
+        with contextlib.suppress(WorkerLost, LearnerError):
+            if self.link.perform("prints", "printed", {}) is True:
+                return [
+                    f"Your functions printed more than {prints.LIMIT_KIB} KiB while they were "
+                    "tested. It cost no points, and nobody reads it: take the prints out."
+                ]
+        return []
 
     def judge(self, test: HiddenTest) -> Outcome:
         """Run one test. Raises WorkerLost when the worker is gone."""
@@ -196,8 +201,17 @@ class Child:
         """The outcome of an error. A place that is not in the notebook is not repeated."""
         if error.kind == "NotImplementedError" and error.name in self.broken:
             return Outcome(Verdict.ERROR, f"Python cannot read it: {self.broken[error.name]}.")
+        if error.kind == "NotImplementedError" and not error.line:  # there is nothing of this name
+            because = self.before.why_missing(error.name)
+            if because is not None:
+                return Outcome(Verdict.ERROR, because)
         lines = self.lines.get(error.cell, [])
         if not 0 < error.line <= len(lines):
             error.line = 0  # a made-up line number could carry a hidden input out (attack 14)
         line = one_line(lines[error.line - 1], 120) if error.line else None
-        return explain_error(error, line, self.cell_names.get(error.cell))
+        because = None
+        if line and error.kind == "NameError":
+            because = self.before.why_undefined(line)
+        elif line and error.kind == "ModuleNotFoundError" and (gone := missing_modules(line)):
+            because = f"T{no_module(gone)[1:]}"
+        return explain_error(error, line, self.cell_names.get(error.cell), because)

@@ -25,16 +25,18 @@ class RemoteLink:
         self.kernels: Mapping[str, tuple[str, ...]] | None = None
 
     def start(self, cells: list[Any], seed: int) -> list[dict[str, Any]]:
-        """Have the worker execute the cells. Returns the cells that failed."""
+        """Have the worker execute the cells. Returns its records, see `cells`."""
         request = {
             "cells": [{"index": c.index, "source": c.source} for c in cells],
             "seed": seed,
         }
-        frame = self._suite.frame("your notebook", "start", request)
         seconds = self._suite.budget.start_seconds
-        failures = self._ask(plan.Call("your notebook", frame), seconds)
+        request |= {"seconds": seconds, "wall": seconds}
+        request |= {"cell_seconds": self._suite.budget.cell_seconds}
+        frame = self._suite.frame("your notebook", "start", request)
+        records = self._ask(plan.Call("your notebook", frame), seconds)
         self.seen.clear()
-        return failures if isinstance(failures, list) else []
+        return records if isinstance(records, list) else []
 
     def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
         frame = self._suite.frame(name, op, request)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from . import forbidden, plan, protocol, submission, versions
+from .allowance import Budget
 from .compare import recording, same
 from .student import Student
 from .worker import WATCHED
@@ -36,16 +37,6 @@ _QUICK = 0.02  # seconds; what a longer test does for the first time is little b
 
 class SuiteError(Exception):
     """The suite cannot be used; the message is one line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """Seconds and MiB one submission may use."""
-
-    call_seconds: float = 10.0
-    start_seconds: float = 15.0
-    submission_seconds: float = 60.0
-    memory_mib: int = 512
 
 
 @dataclass(frozen=True)

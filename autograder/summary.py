@@ -16,7 +16,7 @@ VERDICTS = {
     "not-implemented": "not written yet",
     "timeout": "took too long",
     "memory": "used too much memory",
-    "output-limit": "printed too much",
+    "output-limit": "wrote too much to files",
     "crashed": "ended the Python process",
     "skipped": "was skipped",
     "internal-error": "could not be checked, which is not your fault",

@@ -80,10 +80,11 @@ _HINTS = {
     "RecursionError": "The function calls itself without end.",
     "SyntaxError": "Python cannot read this cell.",
     "IndentationError": "Python cannot read the indentation of this cell.",
-    "ModuleNotFoundError": "The module is not available to the grader.",
+    "ModuleNotFoundError": "The module is not there when your work is graded.",
     "ImportError": "The module or name is not available to the grader.",
     "PermissionError": "The grader's sandbox does not allow this.",
     "FileNotFoundError": "The file does not exist in the grader's sandbox.",
+    "OSError": "The grader's sandbox has no network, and an empty folder for files.",
     "SystemExit": "Code under test must not end the process.",
     "KeyboardInterrupt": "Code under test must not end the process.",
 }
@@ -107,11 +108,15 @@ _RETURNED = {
 
 
 def explain_error(
-    error: LearnerError, source_line: str | None, cell_name: str | None = None
+    error: LearnerError,
+    source_line: str | None,
+    cell_name: str | None = None,
+    because: str | None = None,
 ) -> Outcome:
     """The outcome of an exception in the learner's code.
 
     cell_name: what the cell of that line defines; told when the test called another function.
+    because: the reason, where it is known better than by the type of the exception.
     """
     if error.kind == "NotImplementedError":
         text = f"`{error.name}` is not implemented yet."
@@ -134,7 +139,7 @@ def explain_error(
         return Outcome(Verdict.ERROR, said + place, link=error.fault.link)
     if kind == "MemoryError":
         return Outcome(Verdict.MEMORY, f"Your code asked for too much memory{where}{quoted}.")
-    hint = _HINTS.get(kind, "")
+    hint = because or _HINTS.get(kind, "")
     asked = asked_for_truth(source_line or "") if kind == "RuntimeError" else None
     if asked is not None:
         hint = (

@@ -12,11 +12,10 @@ import builtins
 import contextlib
 import functools
 import importlib
-import linecache
 import os
-import random
 import socket
 import sys
+import threading
 import traceback
 import types
 import warnings
@@ -26,7 +25,9 @@ from typing import Any
 
 import torch
 
-from . import protocol
+from . import prints, protocol, stand_ins, torch_state
+from .cells import CellOperations
+from .cells import run as run_cells
 from .kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
 
 # Operators that do the work of an exercise; a worker notes their use for a person to review.
@@ -55,8 +56,6 @@ _libraries: list[Any] = []  # registrations end when these are collected
 
 QUESTION = frozenset({"call", "op", "watched"})
 
-CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
-
 _RUNNING = frozenset({"call", "new", "invoke", "forward", "backward"})  # the learner's code runs
 
 
@@ -66,7 +65,7 @@ _run_backward = torch.autograd.Variable._execution_engine.run_backward
 LATE = ("torch.fx.experimental.symbolic_shapes",)
 
 
-class Executor(KernelOperations):
+class Executor(KernelOperations, CellOperations):
     """Performs the operations that a test asks for, on the names in `namespace`."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -177,20 +176,6 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield value
         elif isinstance(value, tuple | list):
             yield from _tensors(value)
-
-
-def run_cells(cells: list[dict[str, Any]], namespace: dict[str, Any]) -> list[dict[str, Any]]:
-    """Execute cells in order; an exception ends its own cell only. Returns the failures."""
-    failures = []
-    for cell in cells:
-        try:
-            name, lines = CELL.format(cell["index"]), cell["source"].splitlines(keepends=True)
-            linecache.cache[name] = (len(cell["source"]), None, lines, name)  # @triton.jit reads it
-            code = compile(cell["source"], name, "exec", dont_inherit=True)
-            exec(code, namespace)
-        except BaseException as error:
-            failures.append(describe(error))
-    return failures
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -317,14 +302,14 @@ def warm_up() -> None:
         return  # its workers compile, and are asked for nothing else
     if "numpy" in sys.modules:
         importlib.import_module("numpy.random")  # numpy itself waits until it is asked for
-    tape = _Tape()
+    tape, cell = _Tape(), {"index": 0, "source": _WARM_CELL}
     # Several times: Python rewrites its own code while it learns what types come by, and what is
     # rewritten after the fork is a page copied in every worker.
     for dtype in 3 * (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         x = torch.linspace(-1, 1, 24).reshape(3, 8).to(dtype)
         state = {"weight": torch.ones(8), "linear.weight": torch.eye(8)}
         for op, request in (
-            ("start", {"seed": 0, "cells": [{"index": 0, "source": _WARM_CELL}]}),
+            ("start", {"seed": 0, "cells": [cell], "cell_seconds": 9, "seconds": 9, "wall": 9}),
             ("call", {"name": "norm", "args": [x, x[0]], "kwargs": {}}),
             ("inputs", {}),
             ("new", {"handle": 1, "name": "Norm", "args": [8], "kwargs": {}}),
@@ -359,23 +344,19 @@ class _Tape:
         return self._frames.popleft() if self._frames else b""
 
 
-class _NoShell:
-    """Stands for IPython's `get_ipython()` in notebooks that call it."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *args, **kwargs: None
-
-
 def main(sock: socket.socket) -> None:
     """Serve one submission on `sock` until the grader closes it."""
     module = types.ModuleType("__main__")
-    module.__dict__["get_ipython"] = _NoShell
+    module.__dict__.update(stand_ins.NAMES)
     sys.modules["__main__"] = module
+    if threading.current_thread() is threading.main_thread():  # in a process of its own
+        stand_ins.install()
+        prints.install()
     _serve(sock, module.__dict__)
 
 
 def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
-    executor = Executor(namespace)
+    executor, settings, seed = Executor(namespace), torch_state.read(), 0
     seen = _seen
     seen.clear()
     watch_operators()
@@ -393,9 +374,12 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
             if watched and stale:
                 counter.moved()
             if op == "start":
-                _seed(request["seed"])
-                value = run_cells(request["cells"], namespace)
-            else:
+                seed = request["seed"]
+                torch_state.seed(seed)
+                value = run_cells(request, namespace, describe)
+            else:  # whatever cells and earlier calls left behind
+                torch_state.restore(settings)
+                torch_state.seed(seed + header["call"])
                 value = executor.perform(op, request)
         except BaseException as raised:
             error = describe(raised)
@@ -406,14 +390,6 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
         told = sorted(seen)
         seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
         _reply(sock, header["call"], value, error, told)
-
-
-def _seed(seed: int) -> None:
-    """The same random numbers for the whole class, and in a rerun."""
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for devices first
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed)
 
 
 def _reply(sock: socket.socket, call: int, value: Any, error: Any, seen: list[str]) -> None:

@@ -26,7 +26,8 @@ from .channel import Channel, Closed, pair
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
 _WORKER = (
-    "worker", "protocol", "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
+    "worker", "protocol", "cells", "torch_state", "stand_ins", "prints",
+    "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
     "kernel_numbers", "kernel_self_test", "kernel_compile",
     "kernel_operations", "far_rows",
 )  # fmt: skip
