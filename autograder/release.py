@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import logging
 import os
 import re
@@ -22,6 +23,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from . import allowance
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -207,6 +210,9 @@ def _source_notebook(assignment: str, root: Path) -> Any:
         cell.metadata = nbformat.from_dict(meta)
         notebook.cells.append(cell)
     _check_notebook(notebook, assignment)
+    with contextlib.suppress(OSError):  # without a hidden suite there are no limits to tell of
+        if notebook.cells and notebook.cells[0].cell_type == "markdown":
+            notebook.cells[0].source += f"\n\n{allowance.line(assignment)}"
     return notebook
 
 
