@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import versions
+
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_SEED = 1
 
@@ -190,9 +192,9 @@ def grade(
             source = Cluster(assignment, dask, weak)
         with contextlib.closing(source):
             hello = source.hello
-            versions = hello["suite_version"], hello["grader_version"]
-            graded = Class(assignment, seed, *versions, hello["protections"], hello["max_score"])
-            salt = " ".join([*versions, str(seed), str(weak)])
+            told = _versions(hello)
+            graded = Class(assignment, seed, *told, hello["protections"], hello["max_score"])
+            salt = " ".join([*told, str(seed), str(weak)])
             todo: list[tuple[Submitted, str]] = []
             for item in submitted:
                 key = _key(item, salt)
@@ -213,12 +215,20 @@ def grade(
 def grade_notebook(assignment: str, path: Path, *, seed: int = DEFAULT_SEED) -> dict[str, Any]:
     """Grade one notebook and return its result, without storing it.
 
+    The runner is kept for the next one, unless a file of the grader has changed: formgrader's
+    process, which calls this, may run for weeks.
     Raises EngineError when the assignment has no suite or the runner cannot start.
     """
     runner = _runners.get(assignment)
+    now = versions.suite(assignment), versions.grader()
+    if runner is not None and _versions(runner.hello) != now:
+        _runners.pop(assignment).close()
+        runner = None
     if runner is None:
-        runner = _runners[assignment] = Runner(assignment, 1)
+        runner = Runner(assignment, 1)
         atexit.register(runner.close)
+        _ = runner.hello  # one that does not start is not kept
+        _runners[assignment] = runner
     max_score = runner.hello["max_score"]
     runner.put(0, path, seed)
     answer = runner.get()
@@ -229,6 +239,10 @@ def grade_notebook(assignment: str, path: Path, *, seed: int = DEFAULT_SEED) -> 
 
 
 _runners: dict[str, Runner] = {}
+
+
+def _versions(hello: Mapping[str, Any]) -> tuple[str, str]:
+    return hello["suite_version"], hello["grader_version"]
 
 
 class _Local:
@@ -261,7 +275,7 @@ class _Local:
         out: dict[int, tuple[Submitted, str]] = {}
         blamed: set[int] = set()
         careful = 0  # units still to be run one at a time after a death
-        versions = self.hello["suite_version"], self.hello["grader_version"]
+        told = _versions(self.hello)
         while waiting or out:
             window = 1 if careful else 2 * self._jobs
             while waiting and len(out) < window:
@@ -277,7 +291,7 @@ class _Local:
                 continue
             self._restart()
             max_score = self.hello["max_score"]
-            if (self.hello["suite_version"], self.hello["grader_version"]) != versions:
+            if _versions(self.hello) != told:
                 raise EngineError(
                     "suite or grader have been edited meanwhile: run the same command again"
                 )

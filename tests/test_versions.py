@@ -202,6 +202,44 @@ def test_a_stored_result_is_used_under_the_same_versions_alone(fake, one, tmp_pa
     assert len(fake.asked) == 2 and graded[which] == "other"
 
 
+@pytest.mark.parametrize("which", ["suite", "grader"])
+def test_a_process_that_lives_long_grades_by_the_files_that_are_there_now(
+    fake, one, monkeypatch, which
+) -> None:
+    """formgrader's button, in a Jupyter server."""
+    made, closed = [], []
+    monkeypatch.setattr(engine, "_runners", {})
+    monkeypatch.setattr(engine.atexit, "register", made.append)
+    monkeypatch.setattr(fake, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(versions, "suite", lambda assignment: fake.now["suite_version"])
+    monkeypatch.setattr(versions, "grader", lambda: fake.now["grader_version"])
+    for _ in range(2):
+        engine.grade_notebook("layernorm", one[0].path)
+    assert (len(made), len(closed)) == (1, 0)
+    fake.now = fake.now | {f"{which}_version": "other"}
+    for _ in range(2):
+        engine.grade_notebook("layernorm", one[0].path)
+    assert (len(made), len(closed)) == (2, 1)
+
+
+def test_a_runner_that_does_not_start_is_not_kept_for_the_next_notebook(
+    fake, one, monkeypatch
+) -> None:
+    def broken(_: object) -> dict:
+        raise EngineError("the suite cannot be collected")
+
+    monkeypatch.setattr(engine, "_runners", {})
+    monkeypatch.setattr(versions, "suite", lambda assignment: "s1")
+    monkeypatch.setattr(versions, "grader", lambda: "g1")
+    with monkeypatch.context() as at_first:
+        at_first.setattr(engine, "Runner", type("Broken", (), {
+            "__init__": lambda *_: None, "hello": property(broken), "close": lambda _: None,
+        }))  # fmt: skip
+        with pytest.raises(EngineError, match="cannot be collected"):
+            engine.grade_notebook("layernorm", one[0].path)
+    assert engine.grade_notebook("layernorm", one[0].path)["reason"] == "no notebook"
+
+
 def test_a_grader_that_is_edited_during_a_run_ends_it_with_one_line(fake, one, tmp_path) -> None:
     fake.dies = True
     with pytest.raises(EngineError, match="edited meanwhile: run the same command again"):
