@@ -13,6 +13,10 @@ from .verdict import LearnerError, Verdict, WorkerLost
 
 REPLY_KEYS = frozenset({"call", "error", "seen"})
 
+# What the replies to one test may hold together: so much, and so many times its questions. Replies
+# are as large as their questions, and the largest of our suites has 0.2 MiB.
+REPLY_BYTES, REPLY_TIMES = 4 << 20, 8
+
 
 class RemoteLink:
     """Calls to a worker. A number ties each reply to its question."""
@@ -20,6 +24,7 @@ class RemoteLink:
     def __init__(self, sock: socket.socket, suite: Suite, until: float) -> None:
         self._sock, self._suite, self._until = sock, suite, until
         self._call = 0
+        self._allowance = protocol.Allowance(REPLY_BYTES)
         self.seen: set[str] = set()
         # The learner's, and their parameters. None: there are none, and no fault of one.
         self.kernels: Mapping[str, tuple[str, ...]] | None = None
@@ -37,6 +42,10 @@ class RemoteLink:
         records = self._ask(plan.Call("your notebook", frame), seconds)
         self.seen.clear()
         return records if isinstance(records, list) else []
+
+    def renew_allowance(self) -> None:
+        """Begin anew to count what replies hold: those that came are kept no longer."""
+        self._allowance.left = REPLY_BYTES
 
     def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
         frame = self._suite.frame(name, op, request)
@@ -56,11 +65,12 @@ class RemoteLink:
     def _exchange(self, call: plan.Call, seconds: float) -> tuple[dict[str, Any], Any]:
         """Send a question, and receive header and value of its reply, or raise WorkerLost."""
         self._call += 1
+        self._allowance.left += REPLY_TIMES * len(call.frame.body)
         deadline = min(time.monotonic() + seconds, self._until)
         try:
             self._sock.settimeout(seconds)
             protocol.send_call(self._sock, self._call, call.frame)
-            header, value = protocol.receive(self._sock, REPLY_KEYS, deadline)
+            header, value = self._receive(deadline)
             if header["call"] != self._call:
                 raise protocol.ProtocolError("it belongs to no question")
         except TimeoutError as error:
@@ -76,6 +86,13 @@ class RemoteLink:
         except protocol.ProtocolError as error:
             raise WorkerLost(Verdict.CRASHED, "The reply was not a reply: " + str(error)) from error
         return header, value
+
+    def _receive(self, deadline: float) -> tuple[dict[str, Any], Any]:
+        try:
+            return protocol.receive(self._sock, REPLY_KEYS, deadline, allowance=self._allowance)
+        except protocol.TooMuch as reply:
+            error = {"type": "TooLarge", "cell": 0, "line": 0}
+            return reply.header | {"error": error}, None
 
     def _note(self, seen: Any) -> None:
         if isinstance(seen, list):

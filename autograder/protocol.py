@@ -4,8 +4,9 @@ A frame is a fixed prefix (two unsigned big-endian 32-bit lengths), a JSON heade
 tensor stands in the header as `{"tensor": dtype, "shape": [...]}`. The body is the tensors' bytes,
 in the order in which the header names them, each filled up to a multiple of 8. Everything a worker
 sends goes through `receive`, which refuses a frame that is too large, too deep, has unknown or
-duplicate keys, holds NaN literals, or whose tensors do not fill the body exactly. Nothing is
-unpickled and nothing is evaluated on either side.
+duplicate keys, holds NaN literals, or whose tensors do not fill the body exactly. What the header
+says of sizes is added up before the body is read. Nothing is unpickled and nothing is evaluated on
+either side.
 """
 
 from __future__ import annotations
@@ -63,6 +64,24 @@ class ProtocolError(Exception):
 
 class Closed(ProtocolError):
     """The other side closed the connection between two frames."""
+
+
+class TooMuch(ProtocolError):
+    """A frame with far more data than was asked for. It was read past: the next may follow.
+
+    header: what it says beside the value.
+    """
+
+    def __init__(self, header: dict[str, Any]) -> None:
+        super().__init__("tensors that hold far more than was asked for")
+        self.header = header
+
+
+@dataclass
+class Allowance:
+    """How many bytes a peer's frames may still hold, as sent and as built from what was sent."""
+
+    left: int = MAX_BODY
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -210,17 +229,44 @@ def _is_sizes(value: Any) -> bool:
 
 def restrided(data: torch.Tensor, shape: list[int], stride: list[int]) -> torch.Tensor:
     """A tensor of `shape` and `stride` holding `data` (shape with 1 on each axis of stride 0)."""
-    extent = 1 + sum((n - 1) * s for n, s in zip(data.shape, stride, strict=True))
-    # A few bytes must not become gigabytes by strides or by expanding (attack 13).
-    allowed = (1 << 20) + 4 * data.nbytes
-    if max(extent, math.prod(shape)) * data.element_size() > allowed:
+    if _laid_out(shape, stride, data.element_size()) is None:
         raise ProtocolError("a tensor whose strides do not fit its data")
+    extent = 1 + sum((n - 1) * s for n, s in zip(data.shape, stride, strict=True))
     out = data.new_zeros(extent).as_strided(data.shape, stride)
     try:
         out.copy_(data)
     except RuntimeError as error:  # overlapping strides
         raise ProtocolError("a tensor with overlapping strides") from error
     return out.expand(shape)
+
+
+def _laid_out(shape: list[int], stride: list[int], itemsize: int) -> int | None:
+    """The bytes of a tensor laid out like this, copied whole. None: too many for what it holds.
+
+    A few bytes must not become gigabytes by strides or by expanding (attack 13).
+    """
+    extent = 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
+    size = itemsize * max(extent, math.prod(shape))
+    held = itemsize * math.prod(n for n, s in zip(shape, stride, strict=True) if s)
+    return size if size <= (1 << 20) + 4 * held else None
+
+
+def built_size(node: Any) -> float:
+    """The bytes of all tensors that `decode` would build from `node`, without building any."""
+    if type(node) is list:
+        return sum(map(built_size, node))
+    if type(node) is not dict:
+        return 0
+    if "tensor" not in node:
+        return sum(map(built_size, node.values()))
+    name, shape, stride = node["tensor"], node.get("shape"), node.get("stride")
+    if type(name) is not str or name not in _DTYPES or not _is_sizes(shape):
+        return 0  # `decode` refuses it
+    itemsize = _DTYPES[name].itemsize
+    if not _is_sizes(stride) or len(stride) != len(shape) or 0 in shape:
+        return itemsize * math.prod(shape)
+    size = _laid_out(shape, stride, itemsize)
+    return math.inf if size is None else size
 
 
 # -- frames -----------------------------------------------------------------------------------
@@ -268,25 +314,45 @@ def receive(
     keys: frozenset[str],
     deadline: float | None = None,
     from_grader: bool = False,
+    allowance: Allowance | None = None,
 ) -> tuple[dict[str, Any], Value]:
     """One frame: its header without the value, and the value.
 
     `keys` are the header keys allowed beside "value"; all must be there. `deadline` is a
     `time.monotonic()` moment for the whole frame, so that a peer cannot stretch it byte by byte.
     `from_grader`: the peer is trusted; its header is taken as it is, and may hold a Handle.
-    Raises Closed when the peer has closed between frames, ProtocolError for a frame that breaks
-    the rules, TimeoutError when the deadline passes.
+    `allowance`: what the frame costs is taken from it.
+    Raises Closed when the peer has closed between frames, TooMuch for more than the allowance,
+    ProtocolError for a frame that breaks the rules, TimeoutError when the deadline passes.
     """
-    text, data = _read_frame(sock, deadline)
+    data = bytearray()
+    _read(sock, data, _PREFIX.size, deadline)
+    header_size, body_size = _PREFIX.unpack_from(data)
+    if header_size > MAX_HEADER or body_size > MAX_BODY:
+        raise ProtocolError("a frame that is too large")
+    start = _PREFIX.size + header_size
+    _read(sock, data, start, deadline)
+    text = bytes(data[_PREFIX.size : start])
     if from_grader:
         header = json.loads(text)
     else:
         header = dict(_short_header(text) if len(text) <= _SHORT else parse_header(text))
     if header.keys() != keys | {"value"}:
         raise ProtocolError("a header with missing or unknown keys")
-    body = _Body(data)
+    node = header.pop("value")
+    if not from_grader:
+        allowance = allowance or Allowance()
+        cost = header_size + max(body_size, built_size(node))
+        if cost > allowance.left:
+            _read_past(sock, start + body_size - len(data), deadline)
+            raise TooMuch(header)
+        allowance.left -= cost
+    _read(sock, data, start + body_size, deadline)
+    if len(data) > start + body_size:
+        raise ProtocolError("more than a frame")  # each side waits for the other
+    body = _Body(data[start:])
     try:
-        value = decode(header.pop("value"), body, handles=from_grader)
+        value = decode(node, body, handles=from_grader)
     except (RuntimeError, OverflowError, MemoryError, ValueError, TypeError) as error:
         raise ProtocolError("a value that cannot be built") from error
     if not body.is_used_up():
@@ -294,35 +360,37 @@ def receive(
     return header, value
 
 
-def _read_frame(sock: socket.socket, deadline: float | None) -> tuple[bytes, bytearray]:
-    """Text and body of the next frame. Nothing may follow it: each side waits for the other."""
-    data = bytearray()
-    _read(sock, data, _PREFIX.size, deadline)
-    header_size, body_size = _PREFIX.unpack_from(data)
-    if header_size > MAX_HEADER or body_size > MAX_BODY:
-        raise ProtocolError("a frame that is too large")
-    start = _PREFIX.size + header_size
-    _read(sock, data, start + body_size, deadline)
-    if len(data) > start + body_size:
-        raise ProtocolError("more than a frame")
-    return bytes(data[_PREFIX.size : start]), data[start:]
-
-
 def _read(sock: socket.socket, data: bytearray, size: int, deadline: float | None) -> None:
     """Read until `data` holds at least `size` bytes."""
     while len(data) < size:
-        if deadline is not None:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise TimeoutError("no reply in time")
-            sock.settimeout(remaining)
-        try:
-            part = sock.recv(min(max(size - len(data), _CHUNK), 1 << 20))
-        except ConnectionError as error:
-            raise Closed("the connection broke") from error
+        part = _receive(sock, min(max(size - len(data), _CHUNK), 1 << 20), deadline)
         if not part:
             raise ProtocolError("a frame cut short") if data else Closed("closed")
         data += part
+
+
+def _read_past(sock: socket.socket, size: int, deadline: float | None) -> None:
+    """Read so many bytes and keep none."""
+    while size > 0:
+        part = _receive(sock, min(size, _CHUNK), deadline)
+        if not part:
+            raise ProtocolError("a frame cut short")
+        size -= len(part)
+    if size < 0:
+        raise ProtocolError("more than a frame")
+
+
+def _receive(sock: socket.socket, size: int, deadline: float | None) -> bytes:
+    """What is there of at most `size` bytes, before the deadline."""
+    if deadline is not None:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError("no reply in time")
+        sock.settimeout(remaining)
+    try:
+        return sock.recv(size)
+    except ConnectionError as error:
+        raise Closed("the connection broke") from error
 
 
 @lru_cache(maxsize=1024)

@@ -1,9 +1,12 @@
 """Frames: what is sent arrives unchanged, and what breaks the rules is refused."""
 
+import contextlib
 import json
 import socket
 import struct
+import threading
 import time
+import tracemalloc
 
 import pytest
 import torch
@@ -205,6 +208,74 @@ def test_strides_that_do_not_fit_the_data_are_refused(pair, shape, stride):
     node = {"tensor": "float32", "shape": shape, "stride": stride}
     header = json.dumps({"call": 1, "value": node}).encode()
     assert "tensor" in refused(pair, header, bytes(16 if stride != [0] else 8))
+
+
+def announced(value, size):
+    header = json.dumps({"call": 1, "value": value}).encode()
+    return struct.pack("!II", len(header), size) + header
+
+
+def tensor(shape, **stride):
+    return {"tensor": "float32", "shape": shape} | stride
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (tensor([MIB // 2]), 2 * MIB),
+        ({"list": [tensor([1 << 10])] * 100}, 100 << 12),  # many, and each is small
+        ({"dict": [["a", {"tuple": [{"tuple": [tensor([1 << 18])]}] * 2}]]}, 2 * MIB),
+        (tensor([1 << 18], stride=[4]), MIB),  # 4 MiB, once it has its strides
+        (tensor([1 << 18], stride=[0]), 8),  # 1 MiB of one number
+        (tensor([1 << 10], stride=[1 << 20]), 4 << 10),
+    ],
+)
+def test_what_the_header_names_is_added_up_before_it_is_read_or_built(
+    pair, value, size, monkeypatch
+):
+    built = []
+    monkeypatch.setattr(protocol, "decode", lambda *_, **__: built.append(1))
+    allowance = protocol.Allowance(MIB // 4)
+    pair[0].sendall(announced(value, size))
+    fed = threading.Thread(target=feed, args=(pair[0], size))
+    fed.start()
+    tracemalloc.start()
+    with pytest.raises(protocol.TooMuch) as caught:
+        protocol.receive(pair[1], KEYS, time.monotonic() + 60, allowance=allowance)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    fed.join()
+    assert caught.value.header == {"call": 1} and not built
+    assert peak < MIB / 2  # a piece of the body at a time, and none is kept
+    monkeypatch.undo()
+    protocol.send(pair[0], {"call": 2}, "the next frame is read as ever")
+    assert protocol.receive(pair[1], KEYS, time.monotonic() + 60)[0] == {"call": 2}
+
+
+def feed(sock, size):
+    piece = bytes(1 << 12)
+    for start in range(0, size, len(piece)):
+        sock.sendall(piece[: size - start])
+
+
+def test_frames_share_one_allowance(pair):
+    allowance = protocol.Allowance(3 << 14)
+    for number, fits in ((1, True), (2, True), (3, False)):
+        protocol.send(pair[0], {"call": number}, torch.zeros(5 << 10))
+        with contextlib.nullcontext() if fits else pytest.raises(protocol.TooMuch):
+            protocol.receive(pair[1], KEYS, time.monotonic() + 60, allowance=allowance)
+
+
+def test_a_header_alone_counts_too(pair):
+    value = {"list": [{"str": "x" * 4000}] * 10}
+    pair[0].sendall(announced(value, 0))
+    with pytest.raises(protocol.TooMuch):
+        protocol.receive(
+            pair[1], KEYS, time.monotonic() + 60, allowance=protocol.Allowance(1 << 14)
+        )
 
 
 def test_a_frame_that_announces_too_much_is_refused_unread(pair):

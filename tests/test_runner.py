@@ -59,6 +59,44 @@ def test_one_grader_grades_many_and_each_as_if_it_were_alone(runner):
 
 
 @linux
+def test_no_reply_makes_a_grader_large(runner, tmp_path):
+    def peak() -> int:
+        (grader,) = graders(runner)
+        status = Path(f"/proc/{grader}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+
+    put(runner, 0, "student01")
+    runner.stdout.readline()
+    before = peak()
+    code = """
+import torch
+calls = []
+big = torch.zeros(1 << 24)[::4]  # 16 MiB to send, 64 MiB with its strides
+
+
+def layer_norm(x, weight, bias, eps):
+    calls.append(x.shape)
+    if len(calls) == 1:
+        raise ValueError
+    return big
+"""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": code}
+    path = tmp_path / "layernorm.ipynb"
+    cells = [cell | {"execution_count": None}]
+    path.write_text(
+        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2})
+    )
+    for number in (1, 2, 3):
+        runner.stdin.write(json.dumps({"id": number, "path": str(path), "seed": 1}) + "\n")
+        runner.stdin.flush()
+        result = json.loads(runner.stdout.readline())["result"]
+        assert result["score"] == 0
+    messages = {t["message"] for t in result["exercises"][0]["tests"][1:]}
+    assert messages == {"`layer_norm` returned far more data than asked for."}
+    assert peak() - before < 40
+
+
+@linux
 def test_a_grader_that_is_killed_costs_no_grade(runner):
     put(runner, 0, "student01")
     first = json.loads(runner.stdout.readline())["result"]

@@ -326,6 +326,53 @@ def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes(
     assert "`slow`" in caught.value.message and "(2, 2)" in caught.value.message
 
 
+LARGE = """
+import torch
+from torch import nn
+
+def right(x): return 2 * x
+def every_fourth(x): return torch.zeros(1 << 24)[::4]
+def far_from_another(x): return torch.zeros(1 << 21)[:: 1 << 19]
+def expanded(x): return torch.zeros(1).expand(1 << 22)
+def tensor(x): return torch.zeros(1 << 23)
+def many(x): return [torch.zeros(1 << 14) for _ in range(120)]
+def nested(x): return ((torch.zeros(1 << 19), [{"a": torch.zeros(1 << 20)}]),)
+
+class Module(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i in range(9):
+            self.register_buffer(f"kept{i}", torch.zeros(1 << 17))
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["every_fourth", "far_from_another", "expanded", "tensor", "many", "nested", "Module"]
+)
+def test_a_reply_with_far_more_than_asked_for_costs_its_own_call(name):
+    link, failures = remote(LARGE)
+    student = Student(link)
+    assert not failures and torch.equal(student.right(X), 2 * X)
+    value = student.Module() if name == "Module" else None
+    with pytest.raises(LearnerError) as caught:
+        value.state() if value else getattr(student, name)(X)
+    outcome = explain_error(caught.value, None)
+    assert outcome.verdict == Verdict.WRONG
+    assert outcome.message == f"`{name}` returned far more data than asked for."
+    assert torch.equal(student.right(X), 2 * X)
+
+
+def test_the_replies_to_a_test_share_what_they_may_hold_and_large_questions_allow_more():
+    link, _ = remote("import torch\ndef f(x): return torch.zeros(3 << 18)\ndef same(x): return x")
+    for _ in range(2):  # two tests
+        link.renew_allowance()
+        assert len(Student(link).f(X)) == 3 << 18  # 3 of 4 MiB
+        with pytest.raises(LearnerError, match="TooLarge"):
+            Student(link).f(X)
+    large = torch.ones(1 << 21)
+    assert torch.equal(Student(link).same(large), large)
+
+
 def test_more_than_one_reply_to_a_question_ends_the_worker():
     ours, theirs = socket.socketpair()
     link = RemoteLink(ours, suite(), time.monotonic() + 5)
