@@ -16,6 +16,7 @@ from typing import Any, Literal
 from .magics import parse, parse_or_raise, to_python
 from .notebook import (
     MAX_CELL_CHARS,
+    MAX_CODE_CHARS,
     RawCell,
     RawNotebook,
     Unreadable,
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 MAX_NOTICES = 30
+MAX_TEXT_CELLS = 12  # that are tried as code; nobody has misfiled more than the exercises there are
 
 
 @dataclass(frozen=True)
@@ -281,12 +283,17 @@ def _with_misfiled(
     there = {name for cell in cells for name in cell.names if not cell.stub}
     wanted = set(released.graded) - there
     extra = []
-    for raw in raws if wanted else ():
-        text = raw.source
-        if raw.kind == "code" or len(text) > MAX_CELL_CHARS or not (_seems_bound(text) & wanted):
-            continue
-        if raw.grade_id in released.written:
-            continue  # code quoted in an answer stays a quotation
+    maybe = [raw for raw in raws if wanted and _may_be_code(raw, wanted, released)]
+    maybe.sort(key=lambda raw: raw.grade_id not in released.graded)  # the exercises' cells first
+    room = MAX_CODE_CHARS - sum(len(raw.source) for raw in raws if raw.kind == "code")
+    for number, raw in enumerate(maybe):
+        room -= len(raw.source)
+        if number == MAX_TEXT_CELLS or room < 0:
+            notices.append(
+                f"text cells that look like code were left out ({len(maybe) - number}): make a "
+                "code cell of each that counts"
+            )
+            break
         _, cell = _look_at(raw, released, [])
         if cell is not None and cell.error is None and not cell.stub and wanted & set(cell.names):
             extra.append(cell)
@@ -294,6 +301,14 @@ def _with_misfiled(
                 f"cell {raw.index + 1} is a text cell but holds {cell.names[0]}: run as code"
             )
     return sorted([*cells, *extra], key=lambda cell: cell.index)
+
+
+def _may_be_code(raw: RawCell, wanted: set[str], released: Released) -> bool:
+    if raw.kind == "code" or len(raw.source) > MAX_CELL_CHARS:
+        return False
+    if raw.grade_id in released.written:
+        return False  # code quoted in an answer stays a quotation
+    return bool(_seems_bound(raw.source) & wanted)
 
 
 def written_answer(cell: RawCell, released: Released) -> str | None:

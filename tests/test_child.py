@@ -8,8 +8,7 @@ import signal
 import pytest
 from in_process import load
 
-from autograder import child, forbidden, submission
-from autograder.gradebook import autograded
+from autograder import child, forbidden, learner, submission
 
 SUITE = load("layernorm")
 
@@ -66,4 +65,4 @@ def test_an_integer_that_python_writes_is_read_in_every_notation(tmp_path):
 def test_a_notebook_that_breaks_our_reader_does_not_stop_the_gradebook(tmp_path, monkeypatch):
     monkeypatch.setattr(submission, "sort_out", broken)
     path = handed_in(tmp_path, "def layer_norm(*x): return x\n")
-    assert autograded.read_learner(path, SUITE.released) == autograded.Learner()
+    assert learner.read(path, SUITE.released) == learner.Learner()

@@ -1,5 +1,6 @@
 """Reading a submission: which cells are executed, and what is said about the rest."""
 
+import ast
 import copy
 import json
 from functools import partial
@@ -21,8 +22,9 @@ from boxes import (
     sources,
 )
 
-from autograder.magics import to_python
-from autograder.submission import released
+from autograder.magics import parse_or_raise, to_python
+from autograder.notebook import MAX_CODE_CHARS
+from autograder.submission import MAX_TEXT_CELLS, released
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +220,46 @@ def test_a_solution_in_a_text_cell_is_run(hand_in):
     got = hand_in(made)
     assert is_done(got)
     assert got.notices == ["cell 3 is a text cell but holds area: run as code"]
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """The sizes of the texts that Python was asked to parse."""
+    sizes, parse = [], ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text, *_: sizes.append(len(text)) or parse(text))
+    parse_or_raise.cache_clear()
+    return sizes
+
+
+LEFT_OUT = "text cells that look like code were left out ({}): make a code cell of each that counts"
+
+
+@pytest.mark.parametrize(("cells", "lines", "tried"), [(195, 6_000, 3), (200, 1, MAX_TEXT_CELLS)])
+def test_few_text_cells_are_tried_as_code(hand_in, parsed, cells, lines, tried):
+    unreadable = "  def area(w, h):\n" + "    x = w + h\n" * lines + "    x = (\n"
+    made = filled(Box=ANSWER_2)
+    made["cells"] += [cell(unreadable, kind="markdown") for _ in range(cells)]
+    got = hand_in(made)
+    assert got.untouched == {"area"} and LEFT_OUT.format(cells - tried) in got.notices
+    of_cells = [size for size in parsed if abs(size - len(unreadable)) < 10]
+    assert 0 < len(of_cells) <= 4 * tried  # as it is, without its indent, with magics replaced
+    assert sum(parsed) <= 3 * MAX_CODE_CHARS + 10_000
+
+
+def test_code_cells_leave_the_less_room_for_text_cells(hand_in, parsed):
+    made = filled(Box=ANSWER_2)
+    own = "x = 1\n" * 15_000  # 90,000 characters
+    made["cells"] += [cell(f"own_{n} = 1\n{own}") for n in range(3)]
+    made["cells"].append(cell("def area(w, h):\n" + "    # a remark\n" * 3_000, kind="markdown"))
+    assert LEFT_OUT.format(1) in hand_in(made).notices
+
+
+def test_an_exercise_s_own_cell_is_tried_before_other_text_cells(hand_in):
+    made = filled(Box=ANSWER_2)
+    text = [cell("def area(w, h):\n    return (", kind="markdown") for _ in range(50)]
+    own = cell(ANSWER, "area", kind="markdown", solution=True)
+    made["cells"] = [*text, *(c for c in made["cells"] if c["source"] != STUB), own]
+    assert ANSWER in sources(hand_in(made))
 
 
 def test_code_in_text_cells_does_not_replace_a_code_cell(hand_in):

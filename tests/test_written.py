@@ -20,8 +20,8 @@ from gradebook_course import (
     write_result,
 )
 
+from autograder import learner as learners
 from autograder import submission
-from autograder.gradebook import autograded
 from autograder.report import learner_text, to_gradescope, write_report
 
 QUESTION = cell("YOUR ANSWER HERE", "written_why", "markdown", solution=True, grade=True)
@@ -49,7 +49,7 @@ def hand_in(tmp_path):
         made["cells"][-1:] = answers
         target = tmp_path / "boxes.ipynb"
         target.write_text(json.dumps(made))
-        return submission.read(target, handed_out), autograded.read_learner(target, handed_out)
+        return submission.read(target, handed_out), learners.read(target, handed_out)
 
     return read
 
@@ -105,7 +105,7 @@ def test_assignments_without_written_questions_keep_no_text(tmp_path):
     handed_out = submission.released(path)
     plain["cells"].append(cell("Mine.", kind="markdown"))
     path.write_text(json.dumps(plain))
-    assert autograded.read_learner(path, handed_out).texts == []
+    assert learners.read(path, handed_out).texts == []
     assert submission.read(path, handed_out).notices == []
 
 

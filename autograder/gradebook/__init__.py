@@ -29,8 +29,8 @@ from sqlalchemy.orm import Session, with_polymorphic
 from traitlets.config import Config, PyFileConfigLoader
 
 from .. import student_ids, submission
+from ..learner import Learner, Reader
 from . import autograded
-from .autograded import Learner
 from .database import Database, GradebookError, Unrecordable
 from .rows import Cell, Known, Submission
 from .timestamps import FILE as TIMESTAMP
@@ -97,6 +97,7 @@ class Writer:
         release = self._folder(self.course.release_directory, ".")
         self.released_path = release / f"{assignment}.ipynb"
         self.released = self._read_released()
+        self._reader = Reader(self.released_path)
         self._known: Known | None = None
         self._waiting: list[tuple[Mapping[str, Any], Path | None]] = []
 
@@ -111,6 +112,7 @@ class Writer:
             self.close()
 
     def close(self) -> None:
+        self._reader.close()
         self.database.close()
 
     def register(self) -> None:
@@ -171,10 +173,16 @@ class Writer:
     ) -> _Entry:
         student = self._student_id(result)
         if learner is None:
-            learner = autograded.read_learner(path, self._handed_out)
+            learner = self._read(path)
         notebook = autograded.build(self.released, learner, result)
         stamp = handed_in(path, self._folder(self.course.submitted_directory, student))
         return _Entry(student, result, learner, notebook, stamp)
+
+    def _read(self, path: Path | None) -> Learner:
+        try:
+            return self._reader.read(path)
+        except OSError as error:
+            raise GradebookError(str(error)) from error
 
     def _transaction(self, entries: Sequence[_Entry], put_notebooks: bool = True) -> None:
         if not entries:
@@ -210,7 +218,7 @@ class Writer:
         path = self.released_path
         try:
             released = autograded.read_released(path)
-            self._handed_out = submission.released(path)
+            submission.released(path)
             return released
         except OSError:
             raise GradebookError(f"no released notebook at {path}: run `make exercises`") from None

@@ -13,15 +13,13 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
-from .. import notebook as raw
-from .. import submission
+from ..learner import Learner
 
 TEST_PREFIX = "test_"
 NO_RESPONSE = "No response."
@@ -36,62 +34,6 @@ _UNPRINTABLE = re.compile(
 _HIDDEN = re.compile(
     r"^[^\n]*BEGIN HIDDEN TESTS.*?(?:END HIDDEN TESTS[^\n]*\n?|\Z)", re.DOTALL | re.MULTILINE
 )
-
-
-@dataclass(frozen=True)
-class Learner:
-    """What is kept of a submitted notebook: source text, and nothing else.
-
-    sources: grade_id of a solution cell -> the learner's source for it.
-    added: source of each code cell the learner added, in order.
-    texts: text cells the learner added or changed, where the assignment has written questions: an
-        answer may stand in one.
-    """
-
-    sources: Mapping[str, str] = field(default_factory=dict)
-    added: Sequence[str] = ()
-    texts: Sequence[str] = ()
-
-
-def read_learner(path: Path | None, released: submission.Released) -> Learner:
-    """The learner's source text; empty when the file cannot be read (the result says why)."""
-    if path is None:
-        return Learner()
-    try:
-        loaded = raw.load(path)
-        handed_in = submission.sort_out(loaded, released)
-        sources, texts = _written(loaded.cells, released)
-    except Exception:  # also a defect of ours, of which the result tells: the class goes on
-        return Learner()
-    code: dict[str, str] = {}
-    for cell in handed_in.cells:
-        if cell.origin == "solution" and cell.grade_id:
-            # All cells that define the name ran, so all are shown.
-            before = code.get(cell.grade_id)
-            code[cell.grade_id] = f"{before}\n\n\n{cell.source}" if before else cell.source
-    for name in handed_in.missing:
-        code[name] = f"# No cell of the submission defines {name}."
-    added = [cell.source for cell in handed_in.cells if cell.origin == "added"]
-    return Learner(sources | code, added, texts)
-
-
-def _written(
-    cells: Sequence[raw.RawCell], released: submission.Released
-) -> tuple[dict[str, str], list[str]]:
-    """The answers to written questions by grade_id, and all other text that was not handed out."""
-    answers: dict[str, str] = {}
-    others: list[str] = []
-    for cell in cells if released.written else ():
-        text = cell.source.strip()
-        if not text or text in released.texts:
-            continue
-        name = submission.written_answer(cell, released)
-        if name is not None and text not in answers.get(name, ""):
-            before = answers.get(name)  # a cell that was split or copied: all parts are shown
-            answers[name] = f"{before}\n\n{text}" if before else text
-        elif name is None and cell.kind != "code":
-            others.append(text)
-    return answers, others
 
 
 def plain(text: object, limit: int = _MESSAGE_LIMIT) -> str:
