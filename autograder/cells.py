@@ -93,9 +93,14 @@ class Runner:
     """Runs cells in one namespace, and keeps records of what went wrong."""
 
     def __init__(
-        self, namespace: dict[str, Any], describe: Callable[[BaseException], Record], clock: Clock
+        self,
+        namespace: dict[str, Any],
+        describe: Callable[[BaseException], Record],
+        clock: Clock,
+        only_definitions: bool = False,
     ) -> None:
-        self.namespace, self.describe, self.clock = namespace, describe, clock
+        self.namespace, self._describe, self.clock = namespace, describe, clock
+        self.only_definitions = only_definitions  # of the learner's cells
         self.records: list[Record] = []
         self.missing: set[str] = set()  # names that a failed statement would have bound
         self.not_imported: set[str] = set()  # those of imports among them
@@ -117,9 +122,19 @@ class Runner:
         flags = _future_flags(statements)
         self.clock.begin_cell()
         for statement in _one_import_each(statements):
+            if self.only_definitions and index >= 0 and not defines(statement):
+                continue
             at = [index, first_line(statement)]
             self._run_statement(statement, name, flags, at)
             self._note_changes(at)
+
+    def describe(self, error: BaseException) -> Record:
+        """What the worker says of an exception, whose class may be the learner's."""
+        try:
+            with self.clock.watching():
+                return self._describe(error)
+        except BaseException:
+            return {"type": "Exception", "cell": 0, "line": 0}
 
     def finish(self) -> list[Record]:
         """All records, also of the settings of torch that are still changed."""
@@ -196,7 +211,7 @@ def run(
 ) -> list[Record]:
     """Run the cells of a request in order. Returns what went wrong and what they changed."""
     clock = Clock(request["cell_seconds"], request["seconds"], request["wall"])
-    runner = Runner(namespace, describe, clock)
+    runner = Runner(namespace, describe, clock, request.get("only_definitions", False))
     prints.restart()
     for cell in request["cells"]:
         runner.run(cell)
@@ -210,6 +225,15 @@ class CellOperations:
     def do_printed(self) -> bool:
         """Whether more was printed since the cells than the limit. Not how much: see `run`."""
         return prints.beyond_limit()
+
+
+def defines(statement: ast.stmt) -> bool:
+    """Whether a statement defines, imports or assigns something, or holds one that does so."""
+    if isinstance(statement, ast.For | ast.AsyncFor | ast.While | ast.Expr):
+        return False
+    kinds = _Definition | ast.Import | ast.ImportFrom
+    assigns = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign)
+    return assigns or any(isinstance(node, kinds) for node in ast.walk(statement))
 
 
 def first_line(statement: ast.stmt) -> int:

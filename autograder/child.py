@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import socket
 import traceback
@@ -92,7 +93,8 @@ class Child:
             self.link.kernels = kernel_reply.jit_functions(c.source for c in cells)
         cells = [c for c in cells if c.readable]
         try:
-            records = self.link.start(cells, self.unit.seed)
+            # What ends the process is not told again which statement did it.
+            records = self.link.start(cells, self.unit.seed, not self.unit.own_cells)
         except WorkerLost as lost:
             return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
         except LearnerError:
@@ -199,6 +201,13 @@ class Child:
         named = [o["misconception"] for test, o in pairs if test.exercise == exercise]
         return [name for name in named if name]
 
+    def unreadable_in(self, line: str) -> str | None:
+        """That a name in a line of the learner's stands in a cell that is no Python."""
+        for name, why in self.broken.items():
+            if re.search(rf"\b{name}\b", line):
+                return f"`{name}` is not there: Python cannot read it, {why}."
+        return None
+
     def explain(self, error: LearnerError) -> Outcome:
         """The outcome of an error. A place that is not in the notebook is not repeated."""
         if error.kind == "NotImplementedError" and error.name in self.broken:
@@ -213,7 +222,7 @@ class Child:
         line = one_line(lines[error.line - 1], 120) if error.line else None
         because = None
         if line and error.kind == "NameError":
-            because = self.before.why_undefined(line)
+            because = self.before.why_undefined(line) or self.unreadable_in(line)
         elif line and error.kind == "ModuleNotFoundError" and (gone := missing_modules(line)):
             because = f"T{no_module(gone)[1:]}"
         return explain_error(error, line, self.cell_names.get(error.cell), because)

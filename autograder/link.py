@@ -29,7 +29,9 @@ class RemoteLink:
         # The learner's, and their parameters. None: there are none, and no fault of one.
         self.kernels: Mapping[str, tuple[str, ...]] | None = None
 
-    def start(self, cells: list[Any], seed: int) -> list[dict[str, Any]]:
+    def start(
+        self, cells: list[Any], seed: int, only_definitions: bool = False
+    ) -> list[dict[str, Any]]:
         """Have the worker execute the cells. Returns its records, see `cells`."""
         request = {
             "cells": [{"index": c.index, "source": c.source} for c in cells],
@@ -38,6 +40,7 @@ class RemoteLink:
         seconds = self._suite.budget.start_seconds
         request |= {"seconds": seconds, "wall": seconds}
         request |= {"cell_seconds": self._suite.budget.cell_seconds}
+        request |= {"only_definitions": only_definitions}
         frame = self._suite.frame("your notebook", "start", request)
         records = self._ask(plan.Call("your notebook", frame), seconds)
         self.seen.clear()

@@ -26,7 +26,7 @@ class Unit:
     code: str = ""  # see `similar`
     reason: str | None = None  # why it cannot be graded
     trouble: str | None = None  # the last internal error
-    own_cells: bool = True  # whether the learner's own extra cells are executed
+    own_cells: bool = True  # whether the learner's own extra cells run, and what defines nothing
     started: float = 0.0  # when its grading began; waiting in the queue costs it nothing
     retried: bool = False
     launched: list[dict[str, Any]] = field(default_factory=list)  # what a worker said of kernels

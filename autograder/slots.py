@@ -148,11 +148,12 @@ class _Grading:
         over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
         if lost["start"]:
             if unit.own_cells and not unit.outcomes and not over:
-                # Perhaps only the learner's own extra cells are at fault: try without them.
+                # Perhaps what is at fault is no answer: try with nothing but what defines them.
                 unit.own_cells = False
                 unit.notices.append(
-                    "Your own extra cells were left out, because running the whole notebook "
-                    f"ended in: {outcome.verdict}."
+                    "Your own extra cells were left out, and so were the lines of your answers "
+                    "that define nothing, because running the whole notebook ended in: "
+                    f"{outcome.verdict}."
                 )
                 return False
             over = True

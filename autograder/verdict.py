@@ -57,7 +57,7 @@ class LearnerError(Exception):
 
 
 class WorkerLost(Exception):
-    """The worker is gone: it ran out of time or memory, printed too much, or died."""
+    """The worker is gone: it ran out of time or memory, wrote too much, or died."""
 
     def __init__(self, verdict: Verdict, message: str) -> None:
         super().__init__(message)

@@ -422,3 +422,31 @@ def test_records_that_no_worker_of_ours_makes_are_passed_over():
         "Your cell 1 stopped at line 1, `x = 1`: your code raised an exception. "
         "The lines after it were run."
     ]
+
+
+def test_of_cells_that_ended_the_process_only_what_defines_runs():
+    namespace = {"__name__": "__main__", "seen": []}
+    source = (
+        "import math\nseen.append(1)\nfor i in range(3):\n    seen.append(i)\n"
+        "while seen: seen.pop()\n"
+        "x: int = 3\ny = z = x\nif True:\n    seen.append(2)\ntry:\n    import nowhere\n"
+        "except ImportError:\n    nowhere = None\nif y:\n    def f(): return math.pi + y\n"
+        "with open('nowhere') as file:\n    seen.append(3)\nclass C: pass"
+    )
+    request = {
+        "cells": [{"index": 4, "source": source}, {"index": -1, "source": "seen += [9]\n1/0"}]
+    }
+    request |= {"cell_seconds": 60, "seconds": 60, "wall": 600, "only_definitions": True}
+    records = cells.run(request, namespace, worker.describe)
+    assert namespace["seen"] == [9] and namespace["f"]() == math.pi + 3 and "C" in namespace
+    assert failed(records) == [("ZeroDivisionError", -1, 2)], "what was handed out runs as it is"
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "while True: pass", "raise SystemExit"])
+def test_an_exception_that_cannot_be_described_costs_itself(text):
+    source = (
+        f"class Odd(RuntimeError):\n    def __str__(self):\n        {text}\n"
+        "Odd.__name__ = 'RuntimeError'\nraise Odd\nx = 1"
+    )
+    namespace, records = run(source, most=0.3, seconds=5)
+    assert namespace["x"] == 1 and [f[2] for f in failed(records)] == [5]

@@ -105,6 +105,10 @@ ODD = {
         {NORM: "import einops\n\n" + inside("x = einops.f(x)").answers[NORM]}, no_module("einops"),
         FULL - 13, r"`einops` is not there. Your cell `layer_norm` stopped at line 1",
     ),
+    "unreadable": Odd(
+        {NORM: RIGHT[NORM] + "\nprint 'done'\n"}, "syntax error", FULL - 13,
+        "Python cannot read it",
+    ),
     "base-class": Odd(
         {MODULE: "import lightning as L\n" + RIGHT[MODULE].replace("nn.Module", "L.Module")},
         no_module("lightning"), FULL - 5,
@@ -120,6 +124,12 @@ ODD = {
         {MODULE: RIGHT[MODULE].replace("__init__()\n", "__init__()\n        self.compile()\n", 1)}
     ),
     "script": above("@torch.jit.script", "compiles, and the grader has no compiler"),
+    "ends-the-process": below("import os\nos._exit(0)", "define nothing.*ended in: crashed"),
+    "not-to-be-stopped": Odd(
+        # One step of C code that no signal interrupts, below a right class.
+        {MODULE: RIGHT[MODULE] + "\n\nfrom itertools import repeat\nsum(repeat(0))\n"},
+        "define nothing.*ended in: timeout",
+    ),
     # M1 and M2: global settings of torch
     "float64": above("torch.set_default_dtype(torch.float64)", "Line 1 of .*torch's default dtype"),
     "no-gradients": below("torch.set_grad_enabled(False)", "whether gradients", name=BACKWARD),

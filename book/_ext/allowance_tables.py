@@ -15,7 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # the command that builds the book does not look there
 
-from autograder import allowance, prints  # noqa: E402
+from autograder import allowance, notebook, prints  # noqa: E402
 from autograder.sandbox import Limits  # noqa: E402
 
 
@@ -43,6 +43,8 @@ def limits() -> str:
         f"| prints before you are told to take them out | {prints.LIMIT_KIB} KiB |",
         f"| files written, together | {all_of_them.scratch_mib} MiB |",
         f"| one file | {all_of_them.file_mib} MiB |",
+        f"| the notebook file | {notebook.MAX_BYTES >> 20} MiB, {notebook.MAX_CELLS} cells |",
+        f"| code | {notebook.MAX_CODE_CHARS} characters, {notebook.MAX_CELL_CHARS} in a cell |",
         f"| open files | {all_of_them.open_files} |",
         f"| processes and threads | {all_of_them.processes} |",
     ]
