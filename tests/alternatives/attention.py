@@ -105,6 +105,40 @@ class HeadsInOneBatch(nn.Module):
         return self.out_proj(y.permute(0, 2, 1, 3).reshape(b, length, d))
 
 
+# -- casts: each argument by itself, where no autocast can undo it ---------------------------------
+
+
+def attention_by_casts(q, k, v, key_padding_mask=None):
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with torch.autocast("cpu", enabled=False):
+        scores = q.to(wide).matmul(k.type(wide).mT) / math.sqrt(q.size(-1))
+        if key_padding_mask is None:
+            return torch.matmul(F.softmax(scores, dim=-1), v.to(dtype=wide)).type_as(q)
+        mask = key_padding_mask[(slice(None), *[None] * (q.ndim - 2))]
+        weights = F.softmax(torch.where(mask, -torch.inf, scores), dim=-1)
+        weights = torch.where(mask, 0.0, weights)
+        return weights.matmul(v.to(dtype=wide)).to(q)
+
+
+class HeadsByCasts(nn.Module):
+    """Heads split with a view, and no thought for dtypes: attention keeps that of q."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("uneven heads")
+        self.n_heads = n_heads
+        _linears(self, d_model)
+
+    def forward(self, x, key_padding_mask=None):
+        b, length, d = x.shape
+        shape = (b, length, self.n_heads, d // self.n_heads)
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        q, k, v = (p(x).view(shape).transpose(1, 2) for p in projections)
+        heads = attention_by_casts(q, k, v, key_padding_mask)
+        return self.out_proj(heads.transpose(1, 2).contiguous().view(b, length, d))
+
+
 # -- loops: each sentence by itself, real keys only ------------------------------------------------
 
 
@@ -187,6 +221,7 @@ class HeadsPacked(nn.Module):
 STYLES: dict[str, dict[str, Any]] = {
     "einsum": {"attention": attention_by_einsum, "MultiHeadAttention": HeadsByEinsum},
     "float64": {"attention": attention_in_float64, "MultiHeadAttention": HeadsInOneBatch},
+    "casts": {"attention": attention_by_casts, "MultiHeadAttention": HeadsByCasts},
     "loops": {"attention": attention_by_loops, "MultiHeadAttention": HeadsByLoops},
     "online": {"attention": attention_online, "MultiHeadAttention": HeadsPacked},
 }

@@ -114,6 +114,33 @@ def distance_of_stacked(batches):
     return distances[0], distances[1]
 
 
+# -- casts: every argument by itself, where no autocast can undo it --------------------------------
+
+
+def _in_float32(t):
+    return t.type(torch.float64 if t.dtype == torch.float64 else torch.float32)
+
+
+def statistics_by_casts(x, mask):
+    if not mask.any():
+        raise ValueError("only padding")
+    with torch.autocast("cpu", enabled=False):
+        tokens = torch.masked_select(x, mask[..., None]).view(-1, x.shape[-1])
+        tokens = tokens.to(torch.promote_types(x.dtype, torch.float32))
+        mean = tokens.mean(0)
+        return mean, tokens.sub(mean).pow(2).mean(0)
+
+
+def norm_by_casts(x, mask, weight, bias, eps):
+    if mask.count_nonzero() < 2:
+        raise ValueError("too few tokens")
+    mean, var = statistics_by_casts(x, mask)
+    with torch.autocast("cpu", enabled=False):
+        h = torch.where(mask[..., None], _in_float32(x), 0.0)
+        y = (h - mean) / (var + eps).sqrt() * _in_float32(weight) + _in_float32(bias)
+        return torch.where(mask[..., None], y, 0.0).to(x)
+
+
 # -- float64 throughout ----------------------------------------------------------------------------
 
 
@@ -230,6 +257,7 @@ STYLES: dict[str, dict[str, Any]] = {
         mask_by_expansion, statistics_by_counting, norm_by_counting, distance_by_norm
     ),
     "packed": _style(mask_by_counting_down, statistics_packed, norm_packed, distance_of_stacked),
+    "casts": _style(mask_by_expansion, statistics_by_casts, norm_by_casts, distance_by_norm),
     "float64": _style(mask_by_scatter, statistics_in_float64, norm_in_float64, distance_in_float64),
     "loops": _style(mask_by_loops, statistics_by_loops, norm_by_loops, distance_by_loops),
 }

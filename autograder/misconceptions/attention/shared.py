@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.misconceptions import misconception
+from autograder.misconceptions import half_types, misconception
 
 PAGE = "attention.html#"
 Attention = Callable[..., Tensor]
@@ -127,6 +127,13 @@ _wrong(
     "widen only the half types.",
     "att-dtype",
     widen=Tensor.float,
+)
+
+_wrong(
+    half_types.NAME,
+    half_types.MESSAGE,
+    "att-dtype",
+    widen=lambda x: half_types.cut(x)[0],
 )
 
 # -- scores and their scale ------------------------------------------------------------------------

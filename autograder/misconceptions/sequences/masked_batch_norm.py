@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.sequences.statistics import (
     PAGE,
@@ -309,3 +310,19 @@ def not_cast_back(x, mask, weight, bias, eps):
     h = filled(up(x), mask)
     mean, var = right(h, mask)
     return filled((h - mean) * torch.rsqrt(var + eps) * weight + bias, mask)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "seq-dtype")
+def detached_in_half(x, mask, weight, bias, eps):
+    _refuse(mask)
+    h, w, b = half_types.cut(filled(x, mask), weight, bias)
+    mean, var = right(h, mask)
+    return filled((h - mean) * torch.rsqrt(var + eps) * w + b, mask).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, mask, weight, bias, eps):
+    _refuse(mask)
+    (h,) = half_types.cut(filled(x, mask))
+    mean, var = right(h, mask)
+    return filled((h - mean) * torch.rsqrt(var + eps) * weight + bias, mask).to(x.dtype)

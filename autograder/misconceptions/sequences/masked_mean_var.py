@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.sequences.statistics import PAGE, declare_cores, right, up
 
@@ -23,6 +24,13 @@ def _with_core(core):
         return core(up(x), mask)
 
     return masked_mean_var
+
+
+# Before the detached statistics: in a half type it gives the same.
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "seq-dtype")
+def detached_in_half(x, mask):
+    _refuse(mask)
+    return right(*half_types.cut(x), mask)
 
 
 declare_cores("masked_mean_var", _with_core)

@@ -22,6 +22,7 @@ from autograder.compare import expect
 from autograder.later import later
 
 LOOSE = 0.02  # of the largest expected value
+COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 SHARP = 80.0  # the best score before scaling; its exponential still fits into float32
 
@@ -157,6 +158,16 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
         isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
         for g, t in zip(entries, inputs, strict=False)
     ]
+
+
+def expect_bfloat16_output(got: Any, want: Tensor) -> None:
+    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
+    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
+
+
+@later
+def in_float32(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 @later

@@ -12,10 +12,12 @@ import torch
 
 from autograder.compare import expect
 from autograder.suites.attention.inputs import (
+    COARSE,
     LOOSE,
     REACHES,
     STRICT,
     at_the_end,
+    expect_bfloat16_output,
     expect_half,
     forward,
     padding,
@@ -148,11 +150,39 @@ def test_nothing_but_padding(student, rng):
     _check_gradients(student, rng, mask, 2, ", with a sentence of padding only")
 
 
-@pytest.mark.points(1)
+@pytest.mark.points(0.75)
 def test_gradients(student, rng):
     """Gradients reach x and all eight parameters, and are right"""
     for heads, mask in ((1, None), (4, padding(rng, 3, 5))):
         _check_gradients(student, rng, mask, heads, "")
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """In a module moved to bfloat16, too, gradients reach x and all eight parameters"""
+    dtype = torch.bfloat16
+    x, parameters = tokens(rng, 3, 5, 8, dtype=dtype), state(rng, 8, dtype)
+    mask, g = at_the_end([3, 4, 5], 5), values(rng, 3, 5, 8).to(dtype)
+    want = wanted_module(x, mask, 2, parameters)
+    wide = {name: t.double().requires_grad_() for name, t in parameters.items()}
+    leaf = x.double().requires_grad_()
+    y = forward(leaf, mask, 2, wide)
+    exact = [t.to(dtype) for t in torch.autograd.grad(y, [leaf, *wide.values()], g.double())]
+    m = student.MultiHeadAttention(8, 2)
+    m.to(dtype)
+    m.load(parameters)
+    y, vjp = m.vjp(x, mask)
+    expect_bfloat16_output(y, want)
+    inputs, by_name = vjp(g)
+    found = [*inputs[:1], *(by_name.get(name) for name in parameters)]
+    what = REACHES.format("x and all eight parameters in bfloat16")
+    expect(reaches(found, x, *parameters.values()), [True] * 9, what=what)
+    for name, got, right in zip(("x", *parameters), found, exact, strict=True):
+        # Adding a number to all scores of a row changes nothing: k_proj.bias gets no gradient.
+        like = exact[2] if name == "k_proj.bias" else right
+        what = f"the gradient for {name} in bfloat16"
+        expect(got, right, rtol=0, atol=1e9, what=what)
+        expect(got.float(), right.float(), **share(like, COARSE), what=what)
 
 
 @pytest.mark.points(0.5)

@@ -10,10 +10,12 @@ import torch
 import solutions.attention.attention as reference
 from autograder.compare import expect
 from autograder.suites.attention.inputs import (
+    COARSE,
     LOOSE,
     REACHES,
     STRICT,
     at_the_end,
+    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
     normal,
@@ -105,7 +107,7 @@ def test_large_scores(student, rng):
     _check(student, far_q, far_k, v, mask, part=0.05, what="the output with padding")
 
 
-@pytest.mark.points(0.75)
+@pytest.mark.points(0.5)
 def test_gradients(student, rng):
     """Gradients reach q, k and v, and are right"""
     for front, mask in (((2,), None), ((3,), padding(rng, 3, 5)), ((2, 3), padding(rng, 2, 5))):
@@ -120,6 +122,24 @@ def test_gradients(student, rng):
         for name, got, right in zip(("q", "k", "v"), found, exact, strict=False):
             right = right.float()
             expect(got, right, **share(right, 0.04), what=f"the gradient for {name}")
+
+
+@pytest.mark.points(0.25)
+def test_gradients_in_bfloat16(student, rng):
+    """In bfloat16, too, gradients reach q, k and v"""
+    dtype = torch.bfloat16
+    q, k, v = soft(rng, (2, 3), 4, 5, 8, 3, dtype)
+    mask, g = at_the_end([3, 4], 5), values(rng, 2, 3, 4, 3).to(dtype)
+    want = wanted(q, k, v, mask)
+    leaves = [t.double().requires_grad_() for t in (q, k, v)]
+    exact = torch.autograd.grad(reference.attention(*leaves, mask), leaves, g.double())
+    y, vjp = student.vjp("attention", q, k, v, mask)
+    expect_bfloat16_output(y, want)
+    found = vjp(g)
+    what = REACHES.format("q, k and v in bfloat16")
+    expect(reaches(found, q, k, v), [True] * 3, what=what)
+    for i, name in enumerate(("q", "k", "v")):
+        expect_half(found[i], exact[i].to(dtype), COARSE, f"the gradient for {name} in bfloat16")
 
 
 @pytest.mark.points(0.5)

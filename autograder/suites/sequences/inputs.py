@@ -25,6 +25,7 @@ from autograder.verdict import LearnerError
 MANY = 64  # real tokens, from which on LOOSE forgives an unbiased variance
 EPS = 1e-3
 LOOSE = 0.025  # of the largest expected value
+COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 
 
@@ -189,3 +190,24 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
         isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
         for g, t in zip(entries, inputs, strict=False)
     ]
+
+
+def expect_bfloat16_output(got: Any, want: Tensor) -> None:
+    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
+    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
+
+
+@later
+def in_float32(value: Any) -> Any:
+    """Floating-point tensors in float32, also in a tuple or list; anything else as it is."""
+    if isinstance(value, (tuple, list)):
+        return [in_float32(v) for v in value]
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def expect_bfloat16_gradients(found: Any, want: Sequence[Tensor], *names: str) -> None:
+    """Whether gradients reach the bfloat16 tensors `names`; then whether they are those wanted."""
+    what = REACHES.format(f"{' and '.join(names)} in bfloat16")
+    expect(reaches(found, *want), [True] * len(want), what=what)
+    for i, name in enumerate(names):
+        expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")

@@ -25,6 +25,8 @@ from autograder.suites.sequences.inputs import (
     STRICT,
     affine,
     coarse,
+    expect_bfloat16_gradients,
+    expect_bfloat16_output,
     expect_half,
     holes,
     huge,
@@ -214,7 +216,7 @@ def test_inputs_unchanged_and_strided(student, rng):
         expect(student.inputs(), before, rtol=0, atol=0, what="the inputs after the call")
 
 
-@pytest.mark.points(0.5)
+@pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right gradients through mean and variance, and none at padding"""
     x, mask = _sentences(rng, 30, 12, 40)
@@ -235,3 +237,19 @@ def test_gradient_flows(student, rng):
         for one, exact, of in zip(found, right, names, strict=False):
             part = 0.05 if of == "x" else 0.02
             expect(one, exact.float(), **share(exact, part), what=f"the gradient for {of}")
+
+
+@pytest.mark.points(0.25)
+def test_gradient_flows_in_bfloat16(student, rng):
+    """Autograd finds its way through your function in bfloat16, too"""
+    dtype = torch.bfloat16
+    x, mask = _sentences(rng, 30, 12, 40, dtype=dtype)
+    parameters = affine(rng, 4, dtype)
+    want = wanted_norm(x, mask, *parameters, EPS)
+    g = upstream(rng, want).to(dtype)
+    leaves = [t.double().requires_grad_() for t in (x, *parameters)]
+    y = reference.masked_batch_norm(leaves[0], mask, *leaves[1:], EPS)
+    right = [t.to(dtype) for t in torch.autograd.grad(y, leaves, g.double())]
+    got, vjp = student.vjp("masked_batch_norm", x, mask, *parameters, EPS)
+    expect_bfloat16_output(real(got, mask), want)
+    expect_bfloat16_gradients(vjp(g), right, "x", "weight", "bias")

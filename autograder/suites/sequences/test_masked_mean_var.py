@@ -13,14 +13,17 @@ import torch
 import solutions.sequences.sequences as reference
 from autograder.compare import expect
 from autograder.suites.sequences.inputs import (
+    COARSE,
     LOOSE,
     MANY,
     REACHES,
     STRICT,
     coarse,
+    expect_bfloat16_gradients,
     expect_pair,
     holes,
     huge,
+    in_float32,
     kept,
     littered,
     mask_of,
@@ -166,3 +169,13 @@ def test_gradient_flows(student, rng):
         found = vjp(*g)
         expect(reaches(found, x), [True], what=REACHES.format("x"))
         expect(found[0], right, **share(right, 0.05), what="the gradient for x")
+    # float16 and bfloat16 have float32 statistics, and gradients of their own dtype.
+    x = padded(sentences(rng, 3, 40, 4, dtype=torch.bfloat16), mask)
+    want = wanted_statistics("masked_mean_var", x, mask)
+    g = [upstream(rng, w).float() for w in want]
+    leaf = x.double().requires_grad_()
+    statistics = reference.masked_mean_var(leaf, mask)
+    right = torch.autograd.grad(statistics, [leaf], [t.double() for t in g])
+    got, vjp = student.vjp("masked_mean_var", x, mask)
+    expect_pair(in_float32(got), want, (COARSE, COARSE), [f"{n} in bfloat16" for n in NAMES])
+    expect_bfloat16_gradients(vjp(*g), [t.to(x.dtype) for t in right], "x")
