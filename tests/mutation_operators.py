@@ -42,6 +42,7 @@ KEPT = {"dim", "numel", "size", "item", "range", "ones", "zeros", "randn", "full
 
 MODULES = {"torch", "nn", "F", "nn.init", "math", "tl", "triton"}
 COUNTS = {"dim", "len", "numel", "size", "int"}
+CONVERSIONS = {"float", "double", "half", "bfloat16", "to", "type", "type_as"}
 RESULTS = ["None", "(RESULT,)", "-RESULT", "RESULT * 1.01", "RESULT + 0.01", "RESULT.double()",
            "RESULT.detach()", "RESULT.bfloat16().to(RESULT.dtype)", "RESULT.unsqueeze(0)",
            "RESULT.flip(0)", "RESULT.flip(-1)", "RESULT.clamp(-2, 2)"]  # fmt: skip
@@ -197,6 +198,18 @@ def _call(node: ast.Call) -> Iterator[Change]:
         yield lambda i=i: node.keywords.pop(i)
     if name in COUNTS:
         yield from _off_by_one(node)
+    if method and not module and name in CONVERSIONS and not _in_kernel(node):
+        yield lambda: setattr(node.func, "value", _detached(node.func.value))
+
+
+def _in_kernel(conversion: ast.Call) -> bool:
+    """Whether it converts to a dtype of Triton's: what a kernel computes with has no graph."""
+    return any(ast.unparse(arg).startswith("tl.") for arg in conversion.args)
+
+
+def _detached(value: ast.expr) -> ast.Call:
+    """As `torch.tensor(x, dtype=torch.float32)` converts: the numbers without their graph."""
+    return ast.Call(ast.Attribute(value, "detach", ast.Load()), [], [])
 
 
 def _subscript(node: ast.Subscript) -> Iterator[Change]:

@@ -70,6 +70,13 @@ def two_pass_in_float64(x):
     return (h - h.mean(-1, True)).pow(2).mean(-1).to(_wide(x[..., :0]).dtype)
 
 
+def two_pass_by_dtype(x):
+    """Widened by the operations themselves."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    centered = x - x.mean(-1, keepdim=True, dtype=wide)
+    return centered.mul(centered).mean(dim=-1)
+
+
 def two_pass_corrected(x):
     """Björck's correction: what the rounded mean leaves is taken out again."""
     h = _wide(x)
@@ -212,6 +219,19 @@ def low_by_addcmul(x, weight, bias, eps):
     return torch.addcmul(bias, centered * (length**2 / d + eps) ** -0.5, weight).to(x.dtype)
 
 
+def low_by_casts(x, weight, bias, eps):
+    """Every argument cast by itself, where no autocast can undo it."""
+    with torch.autocast("cpu", enabled=False):
+        h = x.to(torch.float32)
+        h = h - h.mean(-1, keepdim=True)
+        h = h / torch.sqrt(h.pow(2).mean(-1, keepdim=True) + eps)
+        if weight is not None:
+            h = h * weight.to(dtype=torch.float32)
+        if bias is not None:
+            h = h + bias.type(torch.float32)
+        return h.to(x)
+
+
 def low_by_rows(x, weight, bias, eps):
     out = []
     for row in x.reshape(-1, x.shape[-1]).float():
@@ -289,6 +309,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "float64_inside": _style(
         one_pass_by_matmul, two_pass_in_float64, welford_in_float64, combine_in_float64,
         low_in_float64, prescaled_twice,
+    ),
+    "casts": _style(
+        one_pass_with_sums, two_pass_by_dtype, welford_in_place, combine_by_weights,
+        low_by_casts, prescaled_twice,
     ),
     "corrected": _style(
         one_pass_fused, two_pass_corrected, welford_of_the_variance, combine_with_max,

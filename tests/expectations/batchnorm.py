@@ -3,6 +3,8 @@
 # Survivors that a test could not or should not tell from the reference, and why.
 _PROMOTED = "torch widens it in the next operation anyway"
 _WIDER = "computing wider than asked is right too"
+_SECOND = "gradients of gradients are not asked for"
+_NO_GRADIENT = "no gradient of running statistics, or of what is folded, is asked for"
 _ORDER = "the order in a membership test does not matter"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
 _DIMS = "[0, *range(2, x.dim())] -> [*range(2, x.dim()), 0]"
@@ -32,6 +34,24 @@ EXPLAINED = {
         "fold_batch_norm",
         "torch.zeros_like(running_mean) -> torch.zeros_like(running_var)",
     ): "both have the same shape and dtype",
+    **{
+        (exercise, f"{name}.{cast} -> {name}.detach().{cast}"): reason
+        for exercise, name, cast, reason in (
+            ("batch_norm", "running_mean", "to(x.dtype)", _NO_GRADIENT),
+            ("batch_norm", "running_var", "to(x.dtype)", _NO_GRADIENT),
+            ("batch_norm_backward", "grad_out", "float()", _SECOND),
+            ("batch_norm_backward", "x", "float()", _SECOND),
+            ("batch_norm_backward", "weight", "float()", _SECOND),
+            ("batch_norm_backward", "grad_x", "to(x_dtype)", _SECOND),
+            ("batch_norm_backward", "grad_weight", "to(weight_dtype)", _SECOND),
+            ("batch_norm_backward", "grad_bias", "to(weight_dtype)", _SECOND),
+            ("fold_batch_norm", "weight", "float()", _NO_GRADIENT),
+            ("fold_batch_norm", "running_mean", "to(weight.dtype)", _NO_GRADIENT),
+            ("fold_batch_norm", "running_var", "to(weight.dtype)", _NO_GRADIENT),
+            ("fold_batch_norm", "folded_weight", "to(dtype)", _NO_GRADIENT),
+            ("fold_batch_norm", "folded_bias", "to(dtype)", _NO_GRADIENT),
+        )
+    },
 }
 
 # (mistake, what some test calls it instead, though it looks at too little to tell them apart)

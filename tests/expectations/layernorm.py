@@ -3,6 +3,7 @@
 # Survivors that a test could not or should not tell from the reference, and why.
 _PROMOTED = "torch widens it in the next operation anyway"
 _WIDER = "computing wider than asked is right too"
+_SECOND = "gradients of gradients are not asked for"
 _ORDER = "the order in a membership test does not matter"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
 EXPLAINED = {
@@ -17,6 +18,17 @@ EXPLAINED = {
     ("layer_norm_backward", "grad_out.float -> grad_out.double"): _WIDER,
     ("layer_norm_backward", "x.float -> x.double"): _WIDER,
     ("layer_norm_backward", "weight.float -> weight.double"): _WIDER,
+    **{
+        ("layer_norm_backward", f"{name}.{cast} -> {name}.detach().{cast}"): _SECOND
+        for name, cast in (
+            ("grad_out", "float()"),
+            ("x", "float()"),
+            ("weight", "float()"),
+            ("grad_x", "to(x_dtype)"),
+            ("grad_weight", "to(weight_dtype)"),
+            ("grad_bias", "to(weight_dtype)"),
+        )
+    },
 }
 
 # exercise: {mistake: (text of the solution, text that replaces it, part of the message)}

@@ -13,6 +13,7 @@ EXPLAINED = {
     ): "no gradient is asked for",
     ("two_pass_var", _TUPLE): _ORDER,
     ("welford", _TUPLE): _ORDER,
+    ("welford", "x.float() -> x.detach().float()"): "no gradient is asked for",
     ("welford", "torch.zeros_like(x[..., 0]) -> x[..., 0]"): _FIRST,
     ("welford", "(..., 0) -> (..., -1)"): "only its shape is used",
     ("welford", "torch.zeros_like(mean) -> mean"): "the mean is zeros there",

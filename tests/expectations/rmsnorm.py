@@ -4,6 +4,7 @@
 _PROMOTED = "torch widens it in the next operation anyway"
 _WIDER = "computing wider than asked is right too"
 _ORDER = "the order in a membership test, a max or a product does not matter"
+_SECOND = "gradients of gradients are not asked for"
 _TUPLE = "(torch.float16, torch.bfloat16) -> (torch.bfloat16, torch.float16)"
 
 
@@ -19,6 +20,16 @@ def _equivalent(exercise: str, *widened: str) -> dict[tuple[str, str], str]:
 EXPLAINED = {
     **_equivalent("rms_norm", "weight"),
     **_equivalent("rms_norm_backward", "grad_out", "weight"),
+    **{
+        ("rms_norm_backward", f"{name}.{cast} -> {name}.detach().{cast}"): _SECOND
+        for name, cast in (
+            ("grad_out", "float()"),
+            ("x", "float()"),
+            ("weight", "float()"),
+            ("grad_x", "to(x_dtype)"),
+            ("grad_weight", "to(weight_dtype)"),
+        )
+    },
     **_equivalent("partial_rms_norm", "weight"),
     (
         "partial_rms_norm",

@@ -22,6 +22,22 @@ EXPLAINED = {
         "the result lies between 0 and 1"
     ),
     ("activation_stds", f"return {_STDS} -> return {_STDS}.double()"): "it is float64 already",
+    **{
+        (exercise, f"{value}.{cast} -> {value}.detach().{cast}"): _GRADIENT
+        for exercise, value, cast in (
+            ("standardize", "x", "float()"),
+            ("standardize", "(centered * torch.rsqrt(var + eps))", "to(dtype)"),
+            ("min_max_scale", "x", "float()"),
+            ("min_max_scale", "((x - low) / spread)", "to(dtype)"),
+            ("whiten", "x", "float()"),
+            ("whiten", "(scaled @ axes.T)", "to(dtype)"),
+        )
+    },
+    ("saturated_fraction", "z.double() -> z.detach().double()"): "the result is a number",
+    (
+        "saturated_fraction",
+        "(slope < threshold).double() -> (slope < threshold).detach().double()",
+    ): "a comparison has no gradient",
     ("standardize", _TUPLE): _ORDER,
     ("standardize", "x.float -> x.double"): _WIDER,
     ("min_max_scale", _TUPLE): _ORDER,

@@ -21,6 +21,9 @@ EXPLAINED = {
     ("masked_batch_norm", "x.masked_fill(padding, 0) -> x.masked_fill(padding, 1)"): _REPLACED,
     ("masked_batch_norm", "x.masked_fill(padding, 0) -> x.masked_fill(padding, -1)"): _REPLACED,
     ("running_stat_distance", _TUPLE): _ORDER,
+    ("running_stat_distance", "tokens.float() -> tokens.detach().float()"): (
+        "no gradient of the distances is asked for"
+    ),
     ("running_stat_distance", "running_mean is None -> running_var is None"): (
         "both are None at the same time"
     ),

@@ -71,6 +71,10 @@ def _survivors() -> dict[tuple[str, str], str]:
         explain(exercise, _PROMOTED, f"{load}.to(tl.float32) -> {load}")
 
     explain("row_sum", "kernels have no graph", "return out -> return out.detach()")
+    explain("layer_norm_backward", "kernels have no graph", *(
+        f"{name}.to(weight.dtype) -> {name}.detach().to(weight.dtype)"
+        for name in ("grad_weight", "grad_bias")
+    ))  # fmt: skip
     explain("layer_norm_backward", _NARROW, "[BLOCK] -> []", "[BLOCK] -> [] [2]",
             "tl.float32 -> tl.float16", "tl.float32 -> tl.float16 [2]")  # fmt: skip
     explain("layer_norm_backward", _FAR, "row * D -> i * D", "mean_ptr + row -> mean_ptr + i",

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.precision.shared import HALF, PAGE, axes_but_last
 
@@ -418,6 +419,18 @@ def statistics_detached(h, eps):
 @_normalized
 def rstd_detached(h, eps):
     return (h - mean(h)) * torch.rsqrt(biased_var(h) + eps).detach()
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "prec-statistics")
+def detached_in_half(x, weight, bias, eps):
+    (h,) = half_types.cut(x)
+    return affine(normalized(h, eps), weight, bias).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def all_detached_in_half(x, weight, bias, eps):
+    with torch.set_grad_enabled(x.dtype not in HALF):
+        return affine(normalized(x.float(), eps), weight, bias).to(x.dtype)
 
 
 @misconception(

@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from autograder.misconceptions import half_types
 from autograder.misconceptions import misconception as declare
 from autograder.misconceptions.precision.shared import PAGE, two_pass, up
 
@@ -250,6 +251,11 @@ def input_modified(x):
     h = up(x)
     h -= h.mean(-1, keepdim=True)
     return h.square().mean(-1)
+
+
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "prec-statistics")
+def detached_in_half(x):
+    return two_pass(*half_types.cut(x))
 
 
 @misconception(

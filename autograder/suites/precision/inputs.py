@@ -24,6 +24,7 @@ from autograder.later import later
 WIDTH = 64
 EPS = 1e-5
 LOOSE = 0.03  # of the largest expected value
+COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 3e-5
 WELFORD = "what welford returns"
 
@@ -157,3 +158,9 @@ def reaches(found: Any, *inputs: Tensor) -> list[bool]:
         isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
         for g, t in zip(entries, inputs, strict=False)
     ]
+
+
+@later
+def in_float32(value: Any) -> Any:
+    """A floating-point tensor in float32, where its dtype has tests of its own."""
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value

@@ -151,12 +151,10 @@ def test_float32_to_the_last_digits(student, rng):
 @pytest.mark.points(0.25)
 def test_gradient_flows(student, rng):
     """Autograd finds the right gradients for x, weight and bias"""
-    for dtype in (torch.float32, torch.bfloat16):
-        x, weight, bias = (
-            near(rng, 2, 3, WIDTH, dtype=dtype),
-            signed(rng, WIDTH),
-            signed(rng, WIDTH),
-        )
+    single, half = torch.float32, torch.bfloat16
+    for dtype, of_parameters in ((single, single), (half, single), (half, half)):
+        x = near(rng, 2, 3, WIDTH, dtype=dtype)
+        weight, bias = signed(rng, WIDTH, of_parameters), signed(rng, WIDTH, of_parameters)
         g = upstream(rng, x).to(dtype)
         want = layer_norm(x, weight, bias, EPS).to(dtype)
         right = gradients(lambda *a: layer_norm(*a, EPS), g.double(), x, weight, bias)

@@ -9,11 +9,15 @@ import torch
 
 from autograder.compare import expect
 from autograder.suites.precision.inputs import (
+    COARSE,
     LOOSE,
     REACHES,
     STRICT,
     WIDTH,
+    expect_half,
     far,
+    gradients,
+    in_float32,
     moments,
     near,
     normal,
@@ -105,6 +109,15 @@ def test_gradient_flows(student, rng):
     found = vjp(g.float())
     expect(reaches(found, x), [True], what=REACHES.format("x"))
     expect(found[0], for_x, **share(for_x, LOOSE), what="the gradient for x")
+    # The variance of a bfloat16 x is float32, and the gradient for x bfloat16 again.
+    x, g = near(rng, 2, 3, WIDTH, dtype=torch.bfloat16), uniform(rng, 0.5, 2, 2, 3)
+    (for_x,) = gradients(lambda x: (x - x.mean(-1, keepdim=True)).square().mean(-1), g, x)
+    want = moments(x)[1]
+    y, vjp = student.vjp("two_pass_var", x)
+    expect(in_float32(y), want, **share(want, COARSE), what="the variance in bfloat16")
+    found = vjp(g.float())
+    expect(reaches(found, x), [True], what=REACHES.format("x in bfloat16"))
+    expect_half(found[0], for_x, COARSE, "the gradient for x in bfloat16")
 
 
 @pytest.mark.points(0.25)
