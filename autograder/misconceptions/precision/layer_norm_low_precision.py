@@ -434,6 +434,17 @@ def all_detached_in_half(x, weight, bias, eps):
 
 
 @misconception(
+    name="x-copied",
+    message="You took float32 numbers from x by a copy without its graph (torch.tensor, detach, "
+    ".data or numpy), so no gradient reaches x; x.float() keeps the graph.",
+    link=PAGE + "prec-statistics",
+)
+@_normalized
+def x_copied(h, eps):
+    return normalized(h.detach(), eps)
+
+
+@misconception(
     name="graph-cut",
     message="Your result carries no gradient (detach, no_grad, .data or numpy around the whole "
     "computation); training needs it.",

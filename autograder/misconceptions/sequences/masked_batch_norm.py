@@ -62,6 +62,32 @@ def _with_ending(end):
     return masked_batch_norm
 
 
+# Before the detached statistics: in a half type some give the same.
+@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "seq-dtype")
+def detached_in_half(x, mask, weight, bias, eps):
+    _refuse(mask)
+    h, w, b = half_types.cut(filled(x, mask), weight, bias)
+    mean, var = right(h, mask)
+    return filled((h - mean) * torch.rsqrt(var + eps) * w + b, mask).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def only_x_detached_in_half(x, mask, weight, bias, eps):
+    _refuse(mask)
+    (h,) = half_types.cut(filled(x, mask))
+    mean, var = right(h, mask)
+    return filled((h - mean) * torch.rsqrt(var + eps) * weight + bias, mask).to(x.dtype)
+
+
+@misconception(name=half_types.NAME)
+def statistics_detached_in_half(x, mask, weight, bias, eps):
+    """By a masked_mean_var that cuts the graph; the numbers themselves are widened by it."""
+    _refuse(mask)
+    h = filled(x, mask)
+    mean, var = right(*half_types.cut(h), mask)
+    return filled((h - mean) * torch.rsqrt(var + eps) * weight + bias, mask).to(x.dtype)
+
+
 declare_cores("masked_batch_norm", _with_core, without=("std-instead-of-variance",))
 
 # -- the root ------------------------------------------------------------------------------------
@@ -310,19 +336,3 @@ def not_cast_back(x, mask, weight, bias, eps):
     h = filled(up(x), mask)
     mean, var = right(h, mask)
     return filled((h - mean) * torch.rsqrt(var + eps) * weight + bias, mask)
-
-
-@misconception(name=half_types.NAME, message=half_types.MESSAGE, link=PAGE + "seq-dtype")
-def detached_in_half(x, mask, weight, bias, eps):
-    _refuse(mask)
-    h, w, b = half_types.cut(filled(x, mask), weight, bias)
-    mean, var = right(h, mask)
-    return filled((h - mean) * torch.rsqrt(var + eps) * w + b, mask).to(x.dtype)
-
-
-@misconception(name=half_types.NAME)
-def only_x_detached_in_half(x, mask, weight, bias, eps):
-    _refuse(mask)
-    (h,) = half_types.cut(filled(x, mask))
-    mean, var = right(h, mask)
-    return filled((h - mean) * torch.rsqrt(var + eps) * weight + bias, mask).to(x.dtype)

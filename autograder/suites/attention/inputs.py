@@ -11,6 +11,7 @@ for any order of float32 operations and for no mistake at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -168,6 +169,13 @@ def expect_bfloat16_output(got: Any, want: Tensor) -> None:
 @later
 def in_float32(value: Any) -> Any:
     return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+@later
+def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
+    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
+    first = [*inputs, *[None] * count][:count]
+    return first + [parameters.get(name) for name in names]
 
 
 @later

@@ -20,6 +20,7 @@ from autograder.suites.attention.inputs import (
     expect_bfloat16_output,
     expect_half,
     forward,
+    gathered,
     padding,
     reaches,
     shapes,
@@ -56,13 +57,13 @@ def _check_gradients(student, rng, mask, heads, when):
     y, vjp = m.vjp(x) if mask is None else m.vjp(x, mask)
     expect(y, want, **share(want, LOOSE))
     inputs, by_name = vjp(g.float())
-    found = [*inputs[:1], *(by_name.get(name) for name in parameters)]
+    found = gathered(inputs, 1, by_name, list(parameters))
     what = REACHES.format("x and all eight parameters")
     expect(reaches(found, x, *parameters.values()), [True] * 9, what=what)
-    for name, got, right in zip(("x", *parameters), found, exact, strict=True):
+    for i, (name, right) in enumerate(zip(("x", *parameters), exact, strict=True)):
         # Adding a number to all scores of a row changes nothing: k_proj.bias gets no gradient.
         like = exact[2] if name == "k_proj.bias" else right
-        expect(got, right, **share(like, 0.04), what=f"the gradient for {name}{when}")
+        expect(found[i], right, **share(like, 0.04), what=f"the gradient for {name}{when}")
 
 
 @pytest.mark.points(1)
@@ -174,15 +175,15 @@ def test_gradients_in_bfloat16(student, rng):
     y, vjp = m.vjp(x, mask)
     expect_bfloat16_output(y, want)
     inputs, by_name = vjp(g)
-    found = [*inputs[:1], *(by_name.get(name) for name in parameters)]
+    found = gathered(inputs, 1, by_name, list(parameters))
     what = REACHES.format("x and all eight parameters in bfloat16")
     expect(reaches(found, x, *parameters.values()), [True] * 9, what=what)
-    for name, got, right in zip(("x", *parameters), found, exact, strict=True):
+    for i, (name, right) in enumerate(zip(("x", *parameters), exact, strict=True)):
         # Adding a number to all scores of a row changes nothing: k_proj.bias gets no gradient.
         like = exact[2] if name == "k_proj.bias" else right
         what = f"the gradient for {name} in bfloat16"
-        expect(got, right, rtol=0, atol=1e9, what=what)
-        expect(got.float(), right.float(), **share(like, COARSE), what=what)
+        expect(found[i], right, rtol=0, atol=1e9, what=what)
+        expect(found[i].float(), right.float(), **share(like, COARSE), what=what)
 
 
 @pytest.mark.points(0.5)

@@ -11,6 +11,7 @@ any order of float32 operations and for no mistake at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -164,6 +165,13 @@ def expect_bfloat16_gradients(found: Any, want: tuple[Tensor, ...]) -> None:
     expect(reaches(found, *want), [True] * 3, what=what)
     for i, name in ((2, "bias"), (1, "weight"), (0, "x")):
         expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
+
+
+@later
+def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
+    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
+    first = [*inputs, *[None] * count][:count]
+    return first + [parameters.get(name) for name in names]
 
 
 @later

@@ -157,8 +157,8 @@ def expect_gradients(student: Any, rng: torch.Generator, name: str, *args: Any) 
     names = ["x", "weight", "bias"][: len(given)] if name != "standardize_weight" else ["w"]
     answers = [True] * len(given)
     expect(reaches(found, *given), answers, what=REACHES.format(" and ".join(names)))
-    for part, gradient, exact, of in zip((0.05, 0.02, 0.02), found, right, names, strict=False):
-        expect(gradient, exact.to(want.dtype), **share(exact, part), what=f"the gradient for {of}")
+    for i, (part, exact, of) in enumerate(zip((0.05, 0.02, 0.02), right, names, strict=False)):
+        expect(found[i], exact.to(want.dtype), **share(exact, part), what=f"the gradient for {of}")
 
 
 def expect_bfloat16_gradients(student: Any, rng: torch.Generator, name: str, *args: Any) -> None:
@@ -188,10 +188,19 @@ def expect_found_in_bfloat16(
     found: Any, want: Sequence[Tensor], names: Sequence[str], values: int = 3
 ) -> None:
     """Gradients for an x in bfloat16: whether all are there, then the first few `values`."""
-    what = REACHES.format(f"{' and '.join(names)} in bfloat16")
+    *first, last = names
+    told = f"{', '.join(first)} and {last}" if first else last
+    what = REACHES.format(f"{told} in bfloat16")
     expect(reaches(found, *want), [True] * len(want), what=what)
     for i, name in enumerate(names[:values]):
         expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
+
+
+@later
+def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
+    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
+    first = [*inputs, *[None] * count][:count]
+    return first + [parameters.get(name) for name in names]
 
 
 @later

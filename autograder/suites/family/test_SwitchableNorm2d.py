@@ -24,6 +24,7 @@ from autograder.suites.family.inputs import (
     expect_found_in_bfloat16,
     expect_half,
     expect_rounded_once,
+    gathered,
     huge,
     images,
     reaches,
@@ -222,11 +223,11 @@ def test_gradients(student, rng):
     y, vjp = m.vjp(x)
     expect(y, want, **share(want, 0.03))
     inputs, parameters = vjp(g)
-    found = [*inputs[:1], *(parameters.get(name) for name in names)]
+    found = gathered(inputs, 1, parameters, names)
     what = REACHES.format("x, weight, bias, mean_weight and var_weight")
     expect(reaches(found, *exact), [True] * 5, what=what)
-    for name, got, gradient in zip(("x", *names), found, exact, strict=True):
-        expect(got, gradient, **share(gradient, 0.06), what=f"the gradient for {name}")
+    for i, (name, gradient) in enumerate(zip(("x", *names), exact, strict=True)):
+        expect(found[i], gradient, **share(gradient, 0.06), what=f"the gradient for {name}")
 
 
 @pytest.mark.points(0.25)
@@ -244,7 +245,7 @@ def test_gradients_in_bfloat16(student, rng):
     y, vjp = m.vjp(x)
     expect_bfloat16_output(y, want)
     inputs, parameters = vjp(g)
-    found = [*inputs[:1], *(parameters.get(name) for name in names)]
+    found = gathered(inputs, 1, parameters, names)
     exact = [for_x.bfloat16(), *(t.float() for t in others)]
     # Those for the shares are small differences of large numbers: only whether they are there.
     expect_found_in_bfloat16(found, exact, ["x", *names], values=3)

@@ -163,8 +163,8 @@ def test_gradient_flows(student, rng):
         found = vjp(g)
         what = REACHES.format("x, weight and bias")
         expect(reaches(found, x, weight, bias), [True] * 3, what=what)
-        for name, got, exact in zip(("x", "weight", "bias"), found, right, strict=True):
-            expect_half(got, exact, LOOSE, f"the gradient for {name}")
+        for i, name in enumerate(("x", "weight", "bias")):
+            expect_half(found[i], right[i], LOOSE, f"the gradient for {name}")
 
 
 @pytest.mark.points(0.25)

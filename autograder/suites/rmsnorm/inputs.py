@@ -153,6 +153,13 @@ def expect_bfloat16_gradients(found: Any, want: Sequence[Tensor], *names: str) -
 
 
 @later
+def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
+    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
+    first = [*inputs, *[None] * count][:count]
+    return first + [parameters.get(name) for name in names]
+
+
+@later
 def text_list(value: Any) -> Any:
     """A list of names in a fixed order; anything else as it is."""
     if isinstance(value, list) and all(isinstance(v, str) for v in value):

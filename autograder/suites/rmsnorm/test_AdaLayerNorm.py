@@ -20,6 +20,7 @@ from autograder.suites.rmsnorm.inputs import (
     expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
+    gathered,
     gradients,
     normal,
     reaches,
@@ -140,7 +141,7 @@ def test_gradients(student, rng):
     y, vjp = m.vjp(x, cond)
     expect(y, want, **share(want, LOOSE))
     inputs, parameters = vjp(g)
-    found = [*inputs[:2], parameters.get(NAMES[1]), parameters.get(NAMES[0])]
+    found = gathered(inputs, 2, parameters, NAMES[::-1])
     what = REACHES.format("x, cond, and weight and bias of modulation")
     expect(reaches(found, x, cond, *state.values()), [True] * 4, what=what)
     for i, name in ((3, "modulation.bias"), (2, "modulation.weight"), (1, "cond"), (0, "x")):
@@ -160,7 +161,7 @@ def test_gradients_in_bfloat16(student, rng):
     y, vjp = m.vjp(x, cond)
     expect_bfloat16_output(y, want)
     inputs, parameters = vjp(g)
-    found = [*inputs[:2], parameters.get(NAMES[1]), parameters.get(NAMES[0])]
+    found = gathered(inputs, 2, parameters, NAMES[::-1])
     expect_bfloat16_gradients(found, right, "x", "cond", NAMES[1], NAMES[0])
 
 

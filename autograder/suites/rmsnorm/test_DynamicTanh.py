@@ -19,6 +19,7 @@ from autograder.suites.rmsnorm.inputs import (
     expect_bfloat16_gradients,
     expect_bfloat16_output,
     expect_rounded_once,
+    gathered,
     gradients,
     normal,
     reaches,
@@ -115,7 +116,7 @@ def test_gradients(student, rng):
     y, vjp = m.vjp(x)
     expect(y, want, **share(want, LOOSE))
     inputs, parameters = vjp(g)
-    found = [*inputs[:1], *(parameters.get(name) for name in state)]
+    found = gathered(inputs, 1, parameters, list(state))
     what = REACHES.format("x, alpha, weight and bias")
     expect(reaches(found, x, *state.values()), [True] * 4, what=what)
     for i, name in ((3, "bias"), (2, "weight"), (1, "alpha"), (0, "x")):
@@ -137,7 +138,7 @@ def test_gradients_in_bfloat16(student, rng):
     y, vjp = m.vjp(x)
     expect_bfloat16_output(y, want)
     inputs, parameters = vjp(g)
-    found = [*inputs[:1], *(parameters.get(name) for name in state)]
+    found = gathered(inputs, 1, parameters, list(state))
     expect_bfloat16_gradients(found, right, "x", *state)
 
 

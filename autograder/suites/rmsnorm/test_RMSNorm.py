@@ -21,6 +21,7 @@ from autograder.suites.rmsnorm.inputs import (
     expect_bfloat16_gradients,
     expect_bfloat16_output,
     expect_half,
+    gathered,
     gradients,
     normal,
     positive_weight,
@@ -115,7 +116,7 @@ def test_gradients(student, rng):
     y, vjp = m.vjp(x)
     expect(y, want, **share(want, LOOSE))
     inputs, parameters = vjp(g)
-    found = [*inputs[:1], parameters.get("weight")]
+    found = gathered(inputs, 1, parameters, ["weight"])
     expect(reaches(found, x, weight), [True] * 2, what=REACHES.format("x and weight"))
     expect(found[1], for_weight, **share(for_weight, LOOSE), what="the gradient for weight")
     expect(found[0], for_x, **share(for_x, LOOSE), what="the gradient for x")
@@ -134,7 +135,8 @@ def test_gradients_in_bfloat16(student, rng):
     y, vjp = m.vjp(x)
     expect_bfloat16_output(y, want)
     inputs, parameters = vjp(g)
-    expect_bfloat16_gradients([*inputs[:1], parameters.get("weight")], right, "x", "weight")
+    found = gathered(inputs, 1, parameters, ["weight"])
+    expect_bfloat16_gradients(found, right, "x", "weight")
 
 
 @pytest.mark.points(0.5)

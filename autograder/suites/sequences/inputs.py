@@ -207,7 +207,9 @@ def in_float32(value: Any) -> Any:
 
 def expect_bfloat16_gradients(found: Any, want: Sequence[Tensor], *names: str) -> None:
     """Whether gradients reach the bfloat16 tensors `names`; then whether they are those wanted."""
-    what = REACHES.format(f"{' and '.join(names)} in bfloat16")
+    *first, last = names
+    told = f"{', '.join(first)} and {last}" if first else last
+    what = REACHES.format(f"{told} in bfloat16")
     expect(reaches(found, *want), [True] * len(want), what=what)
     for i, name in enumerate(names):
         expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
