@@ -139,8 +139,8 @@ def test_gradients(student, rng):
 def test_gradients_in_bfloat16(student, rng):
     """In a module moved to bfloat16, too, gradients reach x, weight and bias"""
     m, dtype = student.LayerNorm(WIDTH), torch.bfloat16
-    x, (weight, bias) = rows(rng, 2, 3, WIDTH, dtype=dtype), affine(rng, WIDTH, dtype)
-    g = upstream(rng, x, dtype)
+    x, (_, bias) = rows(rng, 2, 3, WIDTH, dtype=dtype), affine(rng, WIDTH, dtype)
+    weight, g = positive_weight(rng, WIDTH, dtype), upstream(rng, x, dtype)
     want, exact = normalized(x, weight, bias, DEFAULT_EPS), gradients(g, x, weight, DEFAULT_EPS)
     m.to(dtype)
     m.load(_state(weight, bias))

@@ -126,7 +126,7 @@ def test_gradients(student, rng):
 def test_gradients_in_bfloat16(student, rng):
     """In a module moved to bfloat16, too, gradients reach x and weight"""
     m, dtype = student.RMSNorm(WIDTH), torch.bfloat16
-    x, weight = rows(rng, 2, 3, WIDTH, dtype=dtype), signed(rng, WIDTH, dtype)
+    x, weight = rows(rng, 2, 3, WIDTH, dtype=dtype), positive_weight(rng, WIDTH, dtype)
     g = upstream(rng, x, dtype)
     want = exact(reference.rms_norm, x, weight, DEFAULT_EPS)
     right = gradients(lambda x, w: reference.rms_norm(x, w, DEFAULT_EPS), g, x, weight)

@@ -22,6 +22,7 @@ from autograder.suites.rmsnorm.inputs import (
     expect_rounded_once,
     gradients,
     normal,
+    positive_weight,
     reaches,
     rows,
     scales,
@@ -179,7 +180,8 @@ def test_gradient_flows(student, rng):
 def test_gradient_flows_in_bfloat16(student, rng):
     """Autograd finds its way through your function in bfloat16, too"""
     dtype = torch.bfloat16
-    x, weight = rows(rng, 2, 3, WIDTH, dtype=dtype), signed(rng, WIDTH, dtype)
+    # Of one sign, mostly: with both, what flows through the divisor is sometimes hardly seen.
+    x, weight = rows(rng, 2, 3, WIDTH, dtype=dtype), positive_weight(rng, WIDTH, dtype)
     g = upstream(rng, x, dtype)
     want = exact(reference.rms_norm, x, weight, EPS)
     right = gradients(lambda x, w: reference.rms_norm(x, w, EPS), g, x, weight)
