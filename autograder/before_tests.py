@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from . import allowance, cells, prints, torch_state
@@ -19,6 +20,7 @@ from .submission import Cell
 from .verdict import LearnerError, explain_error
 
 MOST = 5  # sentences of a kind
+_RECORDS = 2 * cells.MOST  # an honest worker sends fewer
 
 _IMPORT = re.compile(r"\s*(?:from\s+([\w.]+)\s+import\b|import\s+(.+))")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -53,7 +55,7 @@ class BeforeTests:
         self._budget, self._kernels = budget, kernels
         self._others: list[tuple[str, int, int, Any]] = []
         self.failures: list[Failure] = []
-        for record in records:
+        for record in records[:_RECORDS]:
             self._take(record)
 
     def _take(self, record: Any) -> None:
@@ -72,12 +74,24 @@ class BeforeTests:
         error = learner_error(record, "cell", self._kernels)
         if isinstance(error, LearnerError):
             source = self._lines[cell][line - 1].strip()
-            self.failures.append(Failure(cell, line, source, error, self._names(cell, line)))
+            names = frozenset(self._bound.get((cell, line), ()))
+            self.failures.append(Failure(cell, line, source, error, names))
 
-    def _names(self, cell: int, line: int) -> frozenset[str]:
-        tree = self._cells[cell].tree
-        at = [s for s in tree.body if cells.first_line(s) == line] if tree else []
-        return frozenset(name for statement in at for name in cells.bound_names(statement))
+    @cached_property
+    def _bound(self) -> dict[tuple[int, int], set[str]]:
+        """What statements bind, by cell and first line. Worked out once: code may be long."""
+        bound: dict[tuple[int, int], set[str]] = {}
+        for index, cell in self._cells.items():
+            for statement in cell.tree.body if cell.tree else ():
+                place = (index, cells.first_line(statement))
+                bound.setdefault(place, set()).update(cells.bound_names(statement))
+        return bound
+
+    @cached_property
+    def _there(self) -> set[str]:
+        """Names that statements which did not fail have bound."""
+        failed = {(f.cell, f.line) for f in self.failures}
+        return {name for at, names in self._bound.items() if at not in failed for name in names}
 
     # -- what is told ---------------------------------------------------------------------------
 
@@ -174,12 +188,10 @@ class BeforeTests:
 
     def why_missing(self, name: str) -> str | None:
         """Why the learner's `name` is not there, if a failure is the reason."""
+        if not self.failures:
+            return None
         own = [f for f in self.failures if name in f.names]
-        defining = {
-            index
-            for index, cell in self._cells.items()
-            if cell.tree and any(name in cells.bound_names(s) for s in cell.tree.body)
-        }
+        defining = {cell for (cell, _), names in self._bound.items() if name in names}
         own = own or [f for f in self.failures if f.cell in defining]
         if not own or self._is_known(own[0]):
             return None
@@ -187,15 +199,9 @@ class BeforeTests:
 
     def why_undefined(self, line: str) -> str | None:
         """Why a name in a line of the learner's is not defined, if a failure is the reason."""
-        failed = {(f.cell, f.line) for f in self.failures}
-        there: set[str] = set()  # by another statement
-        for index, cell in self._cells.items():
-            for statement in cell.tree.body if cell.tree else ():
-                if (index, cells.first_line(statement)) not in failed:
-                    there |= cells.bound_names(statement)
         for name in _NAME.findall(line):
             for failure in self.failures:
-                if name in failure.names - there:
+                if name in failure.names - self._there:
                     return f"`{name}` is not there. {self.stopped(self._root(failure))}"
         return None
 

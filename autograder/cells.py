@@ -178,7 +178,10 @@ class Runner:
         where their package is missing. (Annotations are then not evaluated.)
         """
         gone = self.missing - self.namespace.keys()
-        if not any(isinstance(n, ast.Name) and n.id in gone for n in ast.walk(statement)):
+        nodes = list(ast.walk(statement))
+        if not any(isinstance(node, _Definition | ast.AnnAssign) for node in nodes):
+            return None
+        if not any(isinstance(node, ast.Name) and node.id in gone for node in nodes):
             return None
         simpler = copy.deepcopy(statement)
         for node in ast.walk(simpler):

@@ -140,6 +140,22 @@ def test_a_decorator_of_the_learners_own_is_never_left_out():
     assert failed(records) == [("NameError", 0, 1), ("NameError", 0, 3)]
 
 
+def test_a_statement_that_defines_nothing_is_not_run_twice():
+    namespace, _ = run("import nowhere\nn = 0", "for i in (1,):\n    n += 1\n    nowhere.plot(n)")
+    assert namespace["n"] == 1
+
+
+def test_code_is_looked_through_once_however_often_a_test_asks(monkeypatch):
+    looked = []
+    bound_names = cells.bound_names
+    monkeypatch.setattr(cells, "bound_names", lambda s: looked.append(s) or bound_names(s))
+    records = [{"kind": "failed", "at": [0, 1], "type": "E", "cell": 0, "line": 1}] * 5000
+    before = told("x = 1\ny = 2", records=records)
+    for _ in range(9):
+        before.why_missing("x"), before.why_undefined("x + z")
+    assert len(looked) == 2 and len(before.failures) <= 2 * cells.MOST
+
+
 def test_no_more_records_are_kept_than_anybody_reads():
     _, records = run("1 / 0\n" * 500)
     assert len(records) == cells.MOST

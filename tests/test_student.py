@@ -300,6 +300,31 @@ def test_chance_is_the_same_in_every_run():
     assert first[:2] == second[:2] and torch.equal(first[2], second[2])
 
 
+def test_what_a_call_changes_of_torch_and_chance_is_gone_in_the_next():
+    source = (
+        "import random, numpy, torch\n"
+        "def change():\n"
+        "    torch.set_default_dtype(torch.float64)\n    torch.set_grad_enabled(False)\n"
+        "    torch.use_deterministic_algorithms(True)\n"
+        "def see():\n"
+        "    return torch.ones(1), torch.is_grad_enabled(), "
+        "torch.are_deterministic_algorithms_enabled()\n"
+        "def spoil():\n    torch.manual_seed(0); random.seed(0); numpy.random.seed(0)\n"
+        "def leave(): pass\n"
+        "def draw(): return random.random(), float(numpy.random.rand()), float(torch.rand(1))\n"
+    )
+    student = Student(remote(source)[0])
+    student.change()
+    ones, records, deterministic = student.see()
+    assert (ones.dtype, records, deterministic) == (torch.float32, True, False)
+    drawn = []
+    for name in ("spoil", "leave"):
+        student = Student(remote(source)[0])
+        getattr(student, name)()
+        drawn += [student.draw(), student.draw()]
+    assert drawn[:2] == drawn[2:] and drawn[0] != drawn[1]
+
+
 def test_views_arrive_with_their_strides(student):
     wide = torch.rand(6, 8)
     for view in (wide[:, ::2], wide[::2], wide.t(), wide[:1].expand(4, 8), wide[:, 3]):
