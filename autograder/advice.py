@@ -46,7 +46,8 @@ class Advisor:
         self, suite: Suite, notebook: Submission, compiler: RemoteLink, assembler: socket.socket
     ) -> None:
         self.compiler = compiler
-        self.assembler = RemoteLink(assembler, suite, time.monotonic() + SECONDS)
+        until = time.monotonic() + suite.budget.on_the_clock(SECONDS)
+        self.assembler = RemoteLink(assembler, suite, until)
         self.cells = notebook.cells
         self.kernels = kernel_reply.jit_functions(c.source for c in self.cells)
 

@@ -20,6 +20,7 @@ from .compare import Mismatch
 from .link import RemoteLink
 from .notebook import one_line
 from .result import Unit
+from .sandbox.family import Family
 from .suite import HiddenTest, Suite
 from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
 
@@ -67,11 +68,13 @@ def looked_through(suite: Suite, cells: Sequence[submission.Cell]) -> list[forbi
 class Child:
     """Runs the tests that are left of one unit. What it finds stands in `records`, in order."""
 
-    def __init__(self, suite: Suite, unit: Unit, sock: socket.socket) -> None:
+    def __init__(
+        self, suite: Suite, unit: Unit, sock: socket.socket, family: Family | None
+    ) -> None:
         self.suite, self.unit = suite, unit
         self.records: list[dict[str, Any]] = []
-        until = unit.started + suite.budget.submission_seconds
-        self.link = RemoteLink(sock, suite, until)
+        until = unit.started + suite.budget.on_the_clock(suite.budget.submission_seconds)
+        self.link = RemoteLink(sock, suite, until, family)
         self.lines: dict[int, list[str]] = {}
         self.cell_names: dict[int, str | None] = {}
         self.broken: dict[str, str] = {}  # graded name -> the syntax error that hides it
@@ -96,7 +99,10 @@ class Child:
             # What ends the process is not told again which statement did it.
             records = self.link.start(cells, self.unit.seed, not self.unit.own_cells)
         except WorkerLost as lost:
-            return self.tell(lost=str(lost.verdict), message=lost.message, name="", start=True)
+            return self.tell(
+                lost=str(lost.verdict), message=lost.message, name="", start=True,
+                starved=lost.starved,
+            )  # fmt: skip
         except LearnerError:
             records = []
         self.before = BeforeTests(records, cells, self.suite.budget, self.link.kernels)
@@ -113,8 +119,9 @@ class Child:
                 self.tell(outcome=self.judge(test).as_dict())
             except WorkerLost as loss:
                 return self.tell(
-                    lost=str(loss.verdict), message=loss.message, name=name, start=False
-                )
+                    lost=str(loss.verdict), message=loss.message, name=name, start=False,
+                    starved=loss.starved,
+                )  # fmt: skip
             for operator in sorted(self.link.seen):
                 self.tell(saw=operator, exercise=name)
             self.link.seen.clear()

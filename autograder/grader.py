@@ -18,6 +18,8 @@ import torch
 
 from .child import Child
 from .result import Unit
+from .sandbox.family import Family
+from .sandbox.forkserver import WorkerProcess
 from .suite import Suite
 
 # Submissions after which a grader is replaced, so that nothing can pile up in one.
@@ -39,12 +41,14 @@ class Grader:
             os._exit(0)
         theirs.close()
 
-    def begin(self, unit: Unit, *workers: socket.socket) -> None:
+    def begin(self, unit: Unit, *workers: WorkerProcess) -> None:
         """Have it grade `unit` with a worker, or with two ask for advice on its kernels."""
         self.graded += 1
+        families = [(worker.family.pid, worker.family.usage) for worker in workers]
+        order = {"unit": asdict(unit), "families": families}
         with contextlib.suppress(OSError):  # a grader that has died is found out by `records`
-            socket.send_fds(self.sock, [b"\n"], [worker.fileno() for worker in workers])
-            self.sock.sendall(json.dumps(asdict(unit)).encode() + b"\n")
+            socket.send_fds(self.sock, [b"\n"], [worker.sock.fileno() for worker in workers])
+            self.sock.sendall(json.dumps(order).encode() + b"\n")
 
     def records(self) -> list[dict[str, Any]] | None:
         """What it has written since; None when it has died."""
@@ -77,7 +81,9 @@ def _serve(suite: Suite, sock: socket.socket) -> None:
         line, _, pending = pending.partition(b"\n")
         with contextlib.ExitStack() as open_until_done:
             workers = [open_until_done.enter_context(socket.socket(fileno=fd)) for fd in fds]
-            child = Child(suite, Unit(**json.loads(line)), workers[0])
+            order = json.loads(line)
+            families = [Family(*family) for family in order["families"]]
+            child = Child(suite, Unit(**order["unit"]), workers[0], families[0])
             try:
                 child.run() if len(workers) == 1 else child.advise(workers[1])
             except Exception:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from . import kernel_reply, plan, protocol
+from .sandbox.family import Family
 from .suite import Suite
 from .verdict import LearnerError, Verdict, WorkerLost
+from .waiting import Wait
 
 REPLY_KEYS = frozenset({"call", "error", "seen"})
 
@@ -19,10 +20,16 @@ REPLY_BYTES, REPLY_TIMES = 4 << 20, 8
 
 
 class RemoteLink:
-    """Calls to a worker. A number ties each reply to its question."""
+    """Calls to a worker. A number ties each reply to its question.
 
-    def __init__(self, sock: socket.socket, suite: Suite, until: float) -> None:
-        self._sock, self._suite, self._until = sock, suite, until
+    until: the moment when the time of the whole submission is over.
+    family: the worker's processes, whose processor time counts.
+    """
+
+    def __init__(
+        self, sock: socket.socket, suite: Suite, until: float, family: Family | None = None
+    ) -> None:
+        self._sock, self._suite, self._until, self._family = sock, suite, until, family
         self._call = 0
         self._allowance = protocol.Allowance(REPLY_BYTES)
         self.seen: set[str] = set()
@@ -69,21 +76,19 @@ class RemoteLink:
         """Send a question, and receive header and value of its reply, or raise WorkerLost."""
         self._call += 1
         self._allowance.left += REPLY_TIMES * len(call.frame.body)
-        deadline = min(time.monotonic() + seconds, self._until)
+        wait = Wait(seconds, self._suite.budget, self._until, self._family)
         try:
-            self._sock.settimeout(seconds)
+            self._sock.settimeout(wait.left())
             protocol.send_call(self._sock, self._call, call.frame)
-            header, value = self._receive(deadline)
+            wait.until_readable(self._sock)
+            header, value = self._receive(wait.end)
             if header["call"] != self._call:
                 raise protocol.ProtocolError("it belongs to no question")
         except TimeoutError as error:
             shapes = ", ".join(map(str, call.shapes))
             shapes = f" on inputs of shape {shapes}" if shapes else ""
-            text = (
-                f"`{call.name}` was still running after {seconds:g} s{shapes}. "
-                "Is there an endless loop?"
-            )
-            raise WorkerLost(Verdict.TIMEOUT, text) from error
+            text = wait.told(call.name, shapes)
+            raise WorkerLost(Verdict.TIMEOUT, text, wait.starved()) from error
         except (protocol.Closed, ConnectionError) as error:
             raise WorkerLost(Verdict.CRASHED, call.name) from error
         except protocol.ProtocolError as error:

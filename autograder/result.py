@@ -28,7 +28,9 @@ class Unit:
     trouble: str | None = None  # the last internal error
     own_cells: bool = True  # whether the learner's own extra cells run, and what defines nothing
     started: float = 0.0  # when its grading began; waiting in the queue costs it nothing
+    used: float = 0.0  # processor seconds of its workers that are gone
     retried: bool = False
+    alone: bool = False  # whether it is graded without neighbours, which were in its way
     launched: list[dict[str, Any]] = field(default_factory=list)  # what a worker said of kernels
     advised: bool = False  # whether these have been asked about, after the tests
 

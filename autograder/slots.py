@@ -45,19 +45,21 @@ class _Grading:
     def __init__(self, suite: Suite, server: ForkServer, unit: Unit, grader: Grader) -> None:
         self.suite, self.unit, self.grader = suite, unit, grader
         unit.started = unit.started or time.monotonic()
+        budget = suite.budget
+        clock = budget.on_the_clock(budget.submission_seconds)
         limits = Limits(
-            cpu_seconds=suite.budget.submission_seconds,
-            wall_seconds=suite.budget.submission_seconds + GRACE,
-            memory_mib=suite.budget.memory_mib,
+            cpu_seconds=max(1.0, budget.submission_seconds - unit.used),
+            wall_seconds=clock + GRACE,
+            memory_mib=budget.memory_mib,
         )
         # Process 1 of a namespace cannot kill itself; elsewhere a learner's code may have done it.
         self.killed_from_outside = "pid-namespace" in server.protections
         self.lost: dict[str, Any] | None = None
         self.done = False  # every test has its outcome
         self.ended = False  # the grader has gone on
-        self.deadline = unit.started + suite.budget.submission_seconds + GRACE
+        self.deadline = unit.started + clock + GRACE
         self.worker: WorkerProcess = server.spawn(limits)
-        grader.begin(unit, self.worker.sock)
+        grader.begin(unit, self.worker)
 
     def read(self) -> bool:
         """Take in what the grader wrote. False when there is no more to come."""
@@ -109,6 +111,7 @@ class _Grading:
         self.worker.sock.close()
         self.worker.kill()
         unit = self.unit
+        unit.used += self.worker.exit().cpu_seconds
         if self.done:
             broken = any(o["verdict"] == Verdict.INTERNAL_ERROR for o in unit.outcomes)
             return True if not broken or unit.retried else self.retry()
@@ -127,8 +130,12 @@ class _Grading:
         self.unit.outcomes.clear()
         self.unit.lost.clear()
         self.unit.retried = True
-        self.unit.started = time.monotonic()
+        self.start_over()
         return False
+
+    def start_over(self) -> None:
+        """Give the unit all of its time again, from when it begins."""
+        self.unit.started = self.unit.used = 0.0
 
     def settle_loss(self, died: bool) -> bool:
         """Give the test that lost its worker its verdict, and go on after it.
@@ -145,7 +152,13 @@ class _Grading:
         if by_signal == signal.SIGKILL and self.killed_from_outside:
             unit.reason = "internal error: something killed its worker twice"
             return True
-        over = time.monotonic() > unit.started + self.suite.budget.submission_seconds
+        if lost["starved"] and not unit.alone:
+            unit.alone = True  # and stays so: no neighbour shall cost it a point
+            self.start_over()
+            return False
+        budget = self.suite.budget
+        clock = budget.on_the_clock(budget.submission_seconds)
+        over = unit.used >= budget.submission_seconds or time.monotonic() > unit.started + clock
         if lost["start"]:
             if unit.own_cells and not unit.outcomes and not over:
                 # Perhaps what is at fault is no answer: try with nothing but what defines them.
@@ -172,13 +185,14 @@ class _Advising:
     Whatever fails, the result stands without advice.
     """
 
-    def __init__(self, server: ForkServer, unit: Unit, grader: Grader) -> None:
+    def __init__(self, suite: Suite, server: ForkServer, unit: Unit, grader: Grader) -> None:
         self.unit, self.grader, self.ended = unit, grader, False
-        self.deadline = time.monotonic() + SECONDS + GRACE
-        limits = Limits(cpu_seconds=SECONDS, wall_seconds=SECONDS + GRACE)
+        clock = suite.budget.on_the_clock(SECONDS)
+        self.deadline = time.monotonic() + clock + GRACE
+        limits = Limits(cpu_seconds=SECONDS, wall_seconds=clock + GRACE)
         self.workers = [server.spawn(limits)]
         self.workers.append(server.spawn(replace(limits, assembler=True)))
-        grader.begin(unit, *(worker.sock for worker in self.workers))
+        grader.begin(unit, *self.workers)
 
     def read(self) -> bool:
         records = self.grader.records()
@@ -194,19 +208,18 @@ class _Advising:
         return True
 
 
+_EXITING = 4  # a flag of the kernel's (PF_EXITING): set before a process's sockets are closed
+
+
 def _has_ended(pid: int) -> bool:
-    """Whether a process has ended by itself, or does so within a moment. Needs /proc."""
-    for _ in range(20):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except ProcessLookupError:
-            return True
-        except FileNotFoundError:
-            return os.path.isdir("/proc/self")
-        if state in "ZX":
-            return True
-        time.sleep(0.01)
-    return False
+    """Whether a process has ended by itself, or is about to. Needs /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except ProcessLookupError:
+        return True
+    except FileNotFoundError:
+        return os.path.isdir("/proc/self")
+    return fields[0] in "ZX" or bool(int(fields[6]) & _EXITING)
 
 
 def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
@@ -268,7 +281,7 @@ class Slots:
         self.selector.register(self.units, selectors.EVENT_READ, "input")
         open_input, pending = True, b""
         while open_input:
-            while self.waiting and len(self.running) < self.jobs:
+            while self.may_begin():
                 self.begin(self.waiting.pop(0))
             for key, _ in self.selector.select(timeout=0.5):
                 if key.data == "input":
@@ -280,6 +293,14 @@ class Slots:
                     self.finish(key.data)
             for grading in [g for g in self.running if time.monotonic() > g.deadline]:
                 self.finish(grading)
+
+    def may_begin(self) -> bool:
+        """Whether the first of those that wait may. One that is to be alone waits for the others
+        to finish, and they wait for it."""
+        if not self.waiting or len(self.running) >= self.jobs:
+            return False
+        alone = self.waiting[0].alone or any(grading.unit.alone for grading in self.running)
+        return not (alone and self.running)
 
     def begin(self, unit: Unit) -> None:
         if self.suite.advice and self.compiler is None:  # loads while the first are graded
@@ -299,7 +320,7 @@ class Slots:
         unit.advised = True
         grader = self.idle.pop() if self.idle else Grader(self.suite)
         try:
-            self.watch(_Advising(self.compiler, unit, grader))
+            self.watch(_Advising(self.suite, self.compiler, unit, grader))
         except SandboxError as error:
             print(f"autograder: no advice on kernels: {error}", file=sys.stderr)
             grader.kill()

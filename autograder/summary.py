@@ -31,7 +31,8 @@ PROTECTIONS = {
     "ipc-namespace": "reaching other workers through shared memory",
     "seccomp": "calling dangerous parts of the kernel",
     "landlock": "opening files outside of its scratch folder",
-    "cgroup": "taking the memory and processors of the machine",
+    "cgroup": "taking the memory of the machine",
+    "cpu-share": "slowing down the grading of others",
     "rlimits": "using memory, files and processor time without end",
     "separate-user": "touching files of the account that grades",
 }

@@ -57,11 +57,14 @@ class LearnerError(Exception):
 
 
 class WorkerLost(Exception):
-    """The worker is gone: it ran out of time or memory, wrote too much, or died."""
+    """The worker is gone: it ran out of time or memory, wrote too much, or died.
 
-    def __init__(self, verdict: Verdict, message: str) -> None:
+    starved: whether it ran out of time while others had the processors.
+    """
+
+    def __init__(self, verdict: Verdict, message: str, starved: bool = False) -> None:
         super().__init__(message)
-        self.verdict, self.message = verdict, message
+        self.verdict, self.message, self.starved = verdict, message, starved
 
 
 # What an exception type usually means, said after "Your code raised ...".

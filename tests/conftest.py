@@ -1,4 +1,4 @@
-"""What tests of kernels share.
+"""What tests of kernels share, and the sandboxes of `stand_in`.
 
 Triton decides when it is imported whether kernels run in its interpreter: hence the first line.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
+from stand_in import modes, server, strong, weak, worker_file  # noqa: F401 (fixtures)
 
 
 def _sanitizer_on() -> Iterator[ModuleType]:

@@ -96,7 +96,7 @@ def server():
 def link_to(server: ForkServer, **limits: bool) -> RemoteLink:
     worker = server.spawn(Limits(**limits))
     suite = Suite("demo", [], "", Budget(), {}, "zero", frozenset(), None)
-    link = RemoteLink(worker.sock, suite, time.monotonic() + 60)
+    link = RemoteLink(worker.sock, suite, time.monotonic() + 600, worker.family)
     link.worker = worker  # left to the garbage collector, it would end
     return link
 

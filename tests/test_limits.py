@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import tempfile
 import threading
 import time
@@ -34,7 +35,8 @@ from autograder.sandbox import linux
 pytestmark = pytest.mark.skipif(not linux.SUPPORTED, reason="the walls are Linux's")
 
 SETTINGS = {
-    "call_seconds": 10.0, "start_seconds": 20.0, "submission_seconds": 90.0, "memory_mib": 512,
+    "call_seconds": 4.0, "start_seconds": 20.0, "submission_seconds": 60.0, "memory_mib": 512,
+    "wall_factor": 2.5,
 }  # fmt: skip
 FULL = 20.0
 MIB = 2**20
@@ -54,6 +56,23 @@ class Limit:
 LIMITS = {
     "wall-of-a-call": Limit(
         "time.sleep(60)", ("timeout",), r"`layer_norm` was still running after 10 s|ended twice"
+    ),
+    # The clock ends it first only where the machine is very busy.
+    "computing-of-a-call": Limit(
+        "while True: pass", ("timeout",), r"still running after (4 s of comp|10 s)|ended twice"
+    ),
+    # They would have all processors, and 50 times the weight of anybody else.
+    "processors": Limit(
+        """
+        for _ in range(50):
+            if os.fork() == 0:
+                os.setsid()
+                while True:
+                    pass
+        time.sleep(60)
+        """,
+        ("timeout",), r"still running after (4 s of comp|10 s)|ended twice", weak=("error",),
+        processes=51,
     ),
     "memory": Limit(
         "return torch.ones(1 << 31, dtype=torch.uint8)", ("memory", "error"),
@@ -191,19 +210,23 @@ def source(code: str, mark: str) -> str:
     lines = [line[8:] if line.startswith(" " * 8) else line for line in code.split("\n")]
     body = "\n".join("    " + line for line in lines if line.strip())
     return f"""
-import ctypes, os, threading, time
+import ctypes, os, signal, threading, time
 import torch
 
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 ctypes.CDLL(None).prctl(15, b"{mark}", 0, 0, 0)
-time.sleep(0.5)  # long enough to be seen
+signal.sigtimedwait([signal.SIGUSR1], 30)  # until the watch has seen it
 
 def layer_norm(x, weight, bias, eps):
 {body}
 """
 
 
+OURS = f"lim{os.getpid()}x"  # the same tests may run twice on a machine
+
+
 def mark_of(name: str) -> str:
-    return f"lim{sorted(LIMITS).index(name):02d}"
+    return f"{OURS}{sorted(LIMITS).index(name):02d}"
 
 
 def hand_in(folder: Path, cells: dict[str, str]) -> None:
@@ -223,8 +246,9 @@ def with_limits(place: Place, **settings: float) -> None:
 
 @dataclass
 class Watch:
-    """Looks at /proc until it is told to stop."""
+    """Looks at /proc until it is told to stop. Marked processes are told that they were seen."""
 
+    project: Path
     last: dict[str, float] = field(default_factory=dict)  # mark -> when it was seen last
     most: dict[str, int] = field(default_factory=dict)  # mark -> most processes at once
     grader_bytes: int = 0  # the most that one trusted process held for itself
@@ -241,10 +265,12 @@ class Watch:
                 continue
             try:
                 comm = Path(entry.path, "comm").read_text().strip()
-                if comm.startswith("lim"):
+                if comm.startswith(OURS):
                     count[comm] = count.get(comm, 0) + 1
+                    os.kill(int(entry.name), signal.SIGUSR1)  # it waits for this
                 elif (
                     comm.startswith("python")
+                    and Path(entry.path, "cwd").readlink() == self.project
                     and b"autograder.runner" in Path(entry.path, "cmdline").read_bytes()
                 ):
                     text = Path(entry.path, "status").read_text()
@@ -295,9 +321,9 @@ def run(request: pytest.FixtureRequest, place: Place) -> Run:
         own = {"layer_norm": source(limit.code, mark_of(name))}
         # Not LayerNorm: it calls the learner's layer_norm.
         hand_in(submitted / name, own | {EXERCISES[2]: right[EXERCISES[2]]})
-    with Watch() as watch:
+    with Watch(place.project) as watch:
         graded = run_grader(place, submitted, request.param, request.param, 3)
-    after = Watch()
+    after = Watch(place.project)
     after.look()
     digests = {s["sha256"]: name for name, s in graded.submissions().items()}
     written = {
@@ -361,14 +387,16 @@ def burn():
 def layer_norm(*args):
     while threading.active_count() < 5:
         threading.Thread(target=burn, daemon=True).start()
-    time.sleep(0.7)  # the call itself is in time
+    begun = time.process_time()
+    while time.process_time() - begun < 0.7:  # the call itself is in time
+        time.sleep(0.01)
 """
 
 
 @pytest.fixture(scope="module")
 def queue(place: Place) -> dict[str, dict]:
     """One job and 4 s a submission: everybody waits for those who use up all of theirs."""
-    with_limits(place, call_seconds=3.0, submission_seconds=4.0)
+    with_limits(place, call_seconds=3.0, submission_seconds=4.0, wall_factor=3.0)
     right = reference_sources()
     submitted = place.base / "queue"
     slow = {name: f"import time\ndef {name}(*args):\n    time.sleep(0.8)" for name in EXERCISES}
@@ -384,20 +412,19 @@ def queue(place: Place) -> dict[str, dict]:
 def test_the_time_of_a_submission_ends_though_each_call_is_in_time(queue: dict[str, dict]):
     tests = [t for e in queue["a-slow"]["exercises"] for t in e["tests"]]
     assert {t["verdict"] for t in tests} == {"wrong", "timeout"}
-    assert 3.5 <= queue["a-slow"]["seconds"] < 15
+    assert "time of the whole notebook was over" in tests[-1]["message"]
 
 
 def test_processor_time_ends_too(queue: dict[str, dict]):
-    """It is as much as the time on the clock, so where processors are busy that ends first."""
     tests = queue["c-burns"]["exercises"][0]["tests"]
     assert {t["verdict"] for t in tests} <= {"wrong", "timeout"}
     lost = [t["message"] for t in tests if t["verdict"] == "timeout"]
-    assert lost and re.search("CPU time|still running|ended twice", lost[0])
+    assert lost and re.search("CPU time|still running|ended twice", lost[0]), tests
 
 
 def test_time_spent_waiting_for_a_slow_neighbour_is_not_counted(queue: dict[str, dict]):
     assert [queue[s]["score"] for s in ("b-honest", "d-honest")] == [FULL, FULL]
-    assert queue["b-honest"]["seconds"] < 4.0
+    assert queue["b-honest"]["seconds"] < queue["a-slow"]["seconds"]
 
 
 def test_a_file_too_large_to_be_a_notebook_is_not_read_to_name_its_result(tmp_path: Path):

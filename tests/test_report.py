@@ -166,7 +166,7 @@ def test_every_link_of_the_class_page_leads_to_a_file(report: Path) -> None:
     [
         ([], "This run was NOT isolated: every protection was OFF."),
         ([p for p in PROTECTIONS if p != "seccomp"], "OFF during this run: 1 protection."),
-        (["namespaces", "rlimits"], "OFF during this run: 4 protections."),
+        (["namespaces", "rlimits"], "OFF during this run: 5 protections."),
     ],
 )
 def test_protections_that_were_off_are_named(

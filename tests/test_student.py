@@ -344,7 +344,8 @@ def test_a_cell_may_be_as_long_as_a_header():
 
 
 def test_a_call_that_takes_too_long_is_a_timeout_that_names_function_and_shapes():
-    link, _ = remote("import time\ndef slow(x):\n    time.sleep(0.6)", call_seconds=0.2)
+    source = "import time\ndef slow(x):\n    time.sleep(3)"
+    link, _ = remote(source, call_seconds=0.2, wall_factor=1)
     with pytest.raises(WorkerLost) as caught:
         Student(link).slow(X)
     assert caught.value.verdict == Verdict.TIMEOUT

@@ -9,9 +9,9 @@ names what it stops.
 4. seccomp.py and landlock.py: the calls and files it is refused.
 5. supervisor.py, `_kill` to `look_after`: limits that no kernel keeps, and the end of a worker.
 
-linux.py, channel.py, watch.py, cgroup.py and ending.py are their tools; probe.py tries the walls;
-forkserver.py is the grader's handle. ../worker.py runs beside the learner's code: assume that the
-learner has replaced it.
+linux.py, channel.py, watch.py, family.py, cgroup.py and ending.py are their tools; probe.py tries
+the walls; forkserver.py is the grader's handle. ../worker.py runs beside the learner's code: assume
+that the learner has replaced it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class SandboxError(Exception):
 class Limits:
     """What one worker may use, with everything it starts."""
 
-    cpu_seconds: float = 30.0  # rounded up to a whole second; each process of the worker
-    wall_seconds: float = 60.0
+    cpu_seconds: float = 30.0  # of processor time, of all its processes together
+    wall_seconds: float = 60.0  # on the clock, for what sleeps or waits
     memory_mib: int = 512  # beyond what the preloaded server already holds
     processes: int = 64  # threads count
     open_files: int = 128  # each process
@@ -48,7 +48,7 @@ class Exit:
     kind: str
     code: int | None = None
     signal: int | None = None
-    cpu_seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of all its processes together
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ STOPS = {
     "seccomp": "ptrace, mounts, sockets, new programs, kernel interfaces with a history of holes",
     "landlock": "reading files beyond Python's own, writing outside scratch; a second wall",
     "cgroup": "memory and process bombs, summed over everything a worker starts",
+    "cpu-share": "taking processors from others: at most one core, and the weight of one process",
     "memory-watch": "memory bombs of several processes, checked every few hundredths of a second",
     "rlimits": "endless computation, huge files, too many descriptors, core dumps",
     "separate-user": "reading or changing whatever the grader's own user may",

@@ -1,11 +1,13 @@
-"""Control groups: memory and process counts summed over everything a worker starts.
+"""Control groups: memory, processes and processor time summed over everything a worker starts.
 
-Version 1 and 2, wherever this process may create groups; elsewhere the supervisor watches memory.
+Version 1 and 2, wherever this process may create groups; elsewhere the supervisor watches memory
+and adds up processor time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +21,14 @@ _FILES = {  # (version, controller) -> the file that holds the limit
     (1, "pids"): "pids.max",
     (2, "memory"): "memory.max",
     (2, "pids"): "pids.max",
+    (1, "cpu"): "cpu.cfs_quota_us",
+    (2, "cpu"): "cpu.max",
 }
+_CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
+# A worker computes with one thread. A group weighs as much as one ordinary process, whatever the
+# number of those in it, since that is what the kernel gives a group unasked.
+CORES = 1.1
+_PERIOD = 100_000  # microseconds; the kernel's own
 _EVENTS = {1: "memory.oom_control", 2: "memory.events"}
 
 
@@ -68,7 +77,7 @@ def _candidates() -> list[Hierarchy]:
                 for folder in (_folder(fields, path), _folder(fields, path).parent):
                     places.append(Hierarchy(2, _enabled(folder), folder))
             elif kind == "cgroup" and names and set(names.split(",")) <= set(options):
-                wanted = tuple(c for c in ("memory", "pids") if c in names.split(","))
+                wanted = tuple(c for c in _CONTROLLERS if c in names.split(","))
                 places.append(Hierarchy(1, wanted, _folder(fields, path)))
     return [p for p in places if p.controllers]
 
@@ -84,7 +93,7 @@ def _enabled(folder: Path) -> tuple[str, ...]:
         names = (folder / "cgroup.subtree_control").read_text().split()
     except OSError:
         return ()
-    return tuple(c for c in ("memory", "pids") if c in names)
+    return tuple(c for c in _CONTROLLERS if c in names)
 
 
 def _usable(place: Hierarchy) -> bool:
@@ -103,14 +112,20 @@ class Group:
     def __init__(self, places: list[Hierarchy], name: str, memory: int, processes: int) -> None:
         self._folders: list[tuple[Hierarchy, Path]] = []
         self.fds: list[int] = []
+        self.usage: str | None = None  # the file with the processor time that it has used
+        limits = {"memory": str(memory), "pids": str(processes), "cpu": str(int(CORES * _PERIOD))}
         try:
             for place in places:
                 folder = place.folder / name
                 folder.mkdir()
                 self._folders.append((place, folder))
+                if place.version == 2:
+                    self.usage = str(folder / "cpu.stat")  # whatever the controllers
+                elif "cpuacct" in place.controllers:
+                    self.usage = str(folder / "cpuacct.usage")
                 for controller in place.controllers:
-                    limit = memory if controller == "memory" else processes
-                    (folder / _FILES[place.version, controller]).write_text(str(limit))
+                    if controller != "cpuacct":
+                        self._limit(folder / _FILES[place.version, controller], limits[controller])
                     if controller == "memory":
                         self._no_swap(place, folder, memory)
                 # One thread that moves itself takes no lock; a process waits some 10 ms for one.
@@ -119,6 +134,15 @@ class Group:
         except OSError:
             self.remove()
             raise
+
+    @staticmethod
+    def _limit(file: Path, value: str) -> None:
+        try:
+            file.write_text(value)
+        except OSError as error:
+            # Version 1 refuses more of the processors than the group above has.
+            if error.errno != errno.EINVAL or file.name != _FILES[1, "cpu"]:
+                raise
 
     @staticmethod
     def _no_swap(place: Hierarchy, folder: Path, memory: int) -> None:

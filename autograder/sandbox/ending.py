@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import cgroup, watch
 from .channel import Channel
+from .family import Family
 
 _END_MILLISECONDS = 5000
 
@@ -32,6 +33,8 @@ class Worker:
     pid: int = 0
     pidfd: int = -1
     deadline: float = math.inf
+    family: Family | None = None  # once it runs
+    look: float = 0.0  # when to look at its processor time next
     reason: str = ""  # the limit for which it was killed here
     killed: bool = False
     link: Channel | None = None  # its own server, where forking is unsafe

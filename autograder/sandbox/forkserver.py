@@ -22,6 +22,7 @@ from pathlib import Path
 
 from . import Exit, Limits, SandboxError, rootfs
 from .channel import Channel, Closed, pair
+from .family import Family
 
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
@@ -43,9 +44,10 @@ _END_SECONDS = 15.0
 class WorkerProcess:
     """A running worker. Leaving it to the garbage collector ends it too."""
 
-    def __init__(self, sock: socket.socket, status: Channel, pid: int) -> None:
+    def __init__(self, sock: socket.socket, status: Channel, family: Family) -> None:
         self.sock = sock
-        self.pid = pid
+        self.family = family
+        self.pid = family.pid
         self._status = status
         self._exit: Exit | None = None
 
@@ -162,7 +164,7 @@ class ForkServer:
         finally:
             theirs.close()
             far.close()
-        return WorkerProcess(ours, status, message["started"])
+        return WorkerProcess(ours, status, Family(message["started"], message["usage"]))
 
     def close(self) -> None:
         """End the server and every worker; they are gone on return."""

@@ -73,16 +73,20 @@ def _record(supervisor: Supervisor, worker: Worker, found: dict[str, bool]) -> N
         if watch.status(worker.pid).get("Uid", "0").split()[0] != str(os.geteuid()):
             on.add("separate-user")
         name = f"autograder-{os.getpid()}-{worker.id}"
+        inside = watch.groups(worker.pid).count(name) >= len(supervisor.places)
         if "memory" not in supervisor.limited:
             on.add("memory-watch")
-        elif watch.groups(worker.pid).count(name) >= len(supervisor.limited):
+        elif inside:
             on.add("cgroup")
+        if inside and "cpu" in supervisor.limited:
+            on.add("cpu-share")
     if supervisor.once:
         on.add("fresh-process")
     if not linux.SUPPORTED:
-        for name in ("seccomp", "landlock", "cgroup", "memory-watch"):
+        for name in ("seccomp", "landlock", "cgroup", "cpu-share", "memory-watch"):
             why[name] = "needs Linux on x86_64 or aarch64"
     why.setdefault("cgroup", "this user may not create control groups")
+    why.setdefault("cpu-share", "this user may not create control groups for processors")
     why.setdefault("landlock", "this kernel does not have it (Linux 5.13 or later)")
     why.setdefault("memory-watch", "not needed: a control group counts memory")
     why.setdefault("fresh-process", "not needed: forking is safe here")

@@ -22,6 +22,7 @@ from pathlib import Path
 from . import cgroup, launch, linux, probe, rootfs, watch
 from .channel import Channel, Closed
 from .ending import Worker, how_it_ended, own_folder, remove, wait_for_end
+from .family import Family
 from .probe import WallsError
 
 _MIB = 2**20
@@ -253,7 +254,9 @@ class Supervisor:
                 self.selector.unregister(worker.link)
             worker.link.close()
         if "status" in report:
-            report = {"exit": how_it_ended(worker, report["status"], report["cpu"])}
+            used = worker.family.used() if worker.family else None
+            cpu = max(report["cpu"], used or 0.0)
+            report = {"exit": how_it_ended(worker, report["status"], cpu)}
         if worker.group is not None:
             worker.group.remove()
         if worker.scratch:
@@ -278,7 +281,8 @@ class Supervisor:
             return None
         if self.once or self.way == launch.WEAK or "memory" not in self.limited:
             return _TICK
-        rest = min(w.deadline for w in self.workers.values()) - time.monotonic()
+        moments = [min(w.deadline, w.look) for w in self.workers.values() if w.family]
+        rest = min(moments, default=math.inf) - time.monotonic()
         return min(max(0.0, rest) + 0.001, 3600.0)
 
     def _on_control(self) -> None:
@@ -324,8 +328,10 @@ class Supervisor:
 
     def _is_running(self, worker: Worker) -> None:
         worker.deadline = time.monotonic() + worker.limits["wall_seconds"]
+        usage = worker.group.usage if worker.group else None
+        worker.family = Family(worker.pid, usage)
         with contextlib.suppress(Closed):
-            worker.client.send({"started": worker.pid})
+            worker.client.send({"started": worker.pid, "usage": usage})
         if worker.killed:  # asked for before there was anything to kill
             self._kill(worker)
 
@@ -352,6 +358,8 @@ class Supervisor:
         for worker in list(self.workers.values()):
             if now >= worker.deadline and not worker.reason:
                 self._kill(worker, "wall")  # stops: waiting, sleeping, a lock never released
+            if worker.family and now >= worker.look and not worker.reason:
+                self._count_seconds(worker, now)
             if worker.pid and linux.LINUX and "memory" not in self.limited:
                 limit = (worker.limits["memory_mib"] + worker.limits["scratch_mib"]) * _MIB
                 if watch.memory(worker.pid, self.inherited) > limit:
@@ -365,6 +373,18 @@ class Supervisor:
                 if pid:
                     cpu = usage.ru_utime + usage.ru_stime
                     self._finish(worker, {"status": status, "cpu": cpu})
+
+    def _count_seconds(self, worker: Worker, now: float) -> None:
+        used = worker.family.used()
+        if used is None:  # RLIMIT_CPU is left, for each process
+            worker.look = math.inf
+            return
+        rest = worker.limits["cpu_seconds"] - used
+        if rest <= 0:
+            self._kill(worker, "cpu")  # stops: endless computation, by many processes too
+        at_once = cgroup.CORES if "cpu" in self.limited else os.cpu_count() or 1
+        # Where /proc is added up, often: it does not tell of those that have ended.
+        worker.look = now + (max(_TICK, rest / at_once) if worker.family.usage else _TICK)
 
     def close(self) -> None:
         """End everything that was started, and leave nothing behind."""
