@@ -40,14 +40,14 @@ class RemoteLink:
         self, cells: list[Any], seed: int, only_definitions: bool = False
     ) -> list[dict[str, Any]]:
         """Have the worker execute the cells. Returns its records, see `cells`."""
+        budget = self._suite.budget
+        seconds = budget.start_seconds
         request = {
             "cells": [{"index": c.index, "source": c.source} for c in cells],
-            "seed": seed,
-        }
-        seconds = self._suite.budget.start_seconds
-        request |= {"seconds": seconds, "wall": seconds}
-        request |= {"cell_seconds": self._suite.budget.cell_seconds}
-        request |= {"only_definitions": only_definitions}
+            "seed": seed, "only_definitions": only_definitions,
+            "cell_seconds": budget.cell_seconds, "seconds": seconds,
+            "wall": budget.on_the_clock(seconds),
+        }  # fmt: skip
         frame = self._suite.frame("your notebook", "start", request)
         records = self._ask(plan.Call("your notebook", frame), seconds)
         self.seen.clear()
