@@ -6,14 +6,13 @@ import contextlib
 import re
 import signal
 import socket
-import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from . import forbidden, kernel_reply, plan, prints, similar, submission
+from . import forbidden, grader_memory, kernel_reply, plan, prints, similar, submission
 from .advice import Advisor
 from .before_tests import BeforeTests, missing_modules, no_module
 from .compare import Mismatch
@@ -196,8 +195,8 @@ class Child:
             return Outcome(Verdict.SKIPPED, skip.msg)
         except AssertionError as error:
             return Outcome(Verdict.WRONG, str(error).split("\n")[0] or "The test failed.")
-        except Exception:
-            self.tell(trouble=traceback.format_exc(limit=-3))
+        except Exception as error:
+            self.tell(trouble=grader_memory.trouble(error))
             return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
         return Outcome(Verdict.PASS)
 

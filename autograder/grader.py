@@ -10,12 +10,12 @@ import contextlib
 import json
 import os
 import socket
-import traceback
 from dataclasses import asdict
 from typing import Any
 
 import torch
 
+from . import grader_memory
 from .child import Child
 from .result import Unit
 from .sandbox.family import Family
@@ -37,6 +37,7 @@ class Grader:
         if self.pid == 0:
             with contextlib.suppress(BaseException):
                 _close_all_but(theirs.fileno())
+                grader_memory.limit()
                 _serve(suite, theirs)
             os._exit(0)
         theirs.close()
@@ -86,8 +87,8 @@ def _serve(suite: Suite, sock: socket.socket) -> None:
             child = Child(suite, Unit(**order["unit"]), workers[0], families[0])
             try:
                 child.run() if len(workers) == 1 else child.advise(workers[1])
-            except Exception:
-                child.tell(trouble=traceback.format_exc(limit=-3))
+            except Exception as error:
+                child.tell(trouble=grader_memory.trouble(error))
         child.tell(end=True)
         sock.sendall(b"".join(json.dumps(r).encode() + b"\n" for r in child.records))
 
