@@ -21,7 +21,15 @@ from .notebook import one_line
 from .result import Unit
 from .sandbox.family import Family
 from .suite import HiddenTest, Suite
-from .verdict import LearnerError, Outcome, Verdict, WorkerLost, explain_error
+from .verdict import (
+    LearnerError,
+    Outcome,
+    Refused,
+    Verdict,
+    WorkerLost,
+    explain_error,
+    explain_refused,
+)
 
 READING_SECONDS = 6.0  # of computing, to look through the code; a notebook of ours takes 0.02
 
@@ -48,20 +56,15 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def looked_through(suite: Suite, cells: Sequence[submission.Cell]) -> list[forbidden.Finding]:
-    """What the text of the code proves, and doubts. Code written to be long to read is a doubt."""
+    """What a person should look at. Code written to be long to read is worth a look, too."""
     try:
         with at_most(READING_SECONDS):
-            return [
-                *forbidden.find(cells, suite.exercises, suite.forbidden),
-                *forbidden.not_reached(cells, suite.exercises, suite.must_reach),
-                *forbidden.second_loops(cells, suite.one_loop),
-                *forbidden.outside_kernels(cells, suite.plumbing_only, suite.stubs),
-            ]
+            return forbidden.find(cells, suite.exercises, suite.one_loop)
     except TooLong:
         text = "code that takes too long to look through"
     except Exception:  # a defect of ours: a person looks, and the submission is graded
         text = "code that cannot be looked through"
-    return [forbidden.Finding(n, -1, 1, text, "", "suspicious") for n in suite.exercises]
+    return [forbidden.Finding(n, -1, 1, text) for n in suite.exercises]
 
 
 class Child:
@@ -145,7 +148,7 @@ class Child:
         return []
 
     def read(self) -> submission.Submission:
-        """Read the notebook; the first time, also look for forbidden calls."""
+        """Read the notebook; the first time, also look for what a person should see."""
         notebook = submission.read(Path(self.unit.path), self.suite.released)
         if not self.unit.outcomes and self.unit.own_cells:
             findings = looked_through(self.suite, notebook.cells)
@@ -158,8 +161,8 @@ class Child:
                 notices=[*notebook.notices, *self.suite.shortcomings],
                 review=[
                     {
-                        "exercise": f.exercise, "kind": f.kind, "line": f.line,
-                        "detail": f.detail, "source": f.source_line,
+                        "exercise": f.exercise, "kind": "suspicious", "line": f.line,
+                        "detail": f.detail,
                     }
                     for f in findings
                 ],
@@ -187,7 +190,7 @@ class Child:
             if known is None:
                 return Outcome(Verdict.WRONG, mismatch.message)
             return Outcome(Verdict.WRONG, known.message, known.name, known.link)
-        except LearnerError as error:
+        except (LearnerError, Refused) as error:
             return self.explain(error)
         except WorkerLost:
             raise
@@ -214,7 +217,7 @@ class Child:
                 return f"`{name}` is not there: Python cannot read it, {why}."
         return None
 
-    def explain(self, error: LearnerError) -> Outcome:
+    def explain(self, error: LearnerError | Refused) -> Outcome:
         """The outcome of an error. A place that is not in the notebook is not repeated."""
         if error.kind == "NotImplementedError" and error.name in self.broken:
             return Outcome(Verdict.ERROR, f"Python cannot read it: {self.broken[error.name]}.")
@@ -226,6 +229,8 @@ class Child:
         if not 0 < error.line <= len(lines):
             error.line = 0  # a made-up line number could carry a hidden input out (attack 14)
         line = one_line(lines[error.line - 1], 120) if error.line else None
+        if isinstance(error, Refused):
+            return explain_refused(error, line, self.cell_names.get(error.cell))
         because = None
         if line and error.kind == "NameError":
             because = self.before.why_undefined(line) or self.unreadable_in(line)

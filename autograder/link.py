@@ -6,10 +6,10 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from . import kernel_reply, plan, protocol
+from . import deny, kernel_reply, plan, protocol
 from .sandbox.family import Family
 from .suite import Suite
-from .verdict import LearnerError, Verdict, WorkerLost
+from .verdict import LearnerError, Refused, Verdict, WorkerLost
 from .waiting import Wait
 
 REPLY_KEYS = frozenset({"call", "error", "seen"})
@@ -46,7 +46,7 @@ class RemoteLink:
             "cells": [{"index": c.index, "source": c.source} for c in cells],
             "seed": seed, "only_definitions": only_definitions,
             "cell_seconds": budget.cell_seconds, "seconds": seconds,
-            "wall": budget.on_the_clock(seconds),
+            "wall": budget.on_the_clock(seconds), "warn": self._suite.policy == "warn",
         }  # fmt: skip
         frame = self._suite.frame("your notebook", "start", request)
         records = self._ask(plan.Call("your notebook", frame), seconds)
@@ -69,7 +69,7 @@ class RemoteLink:
         header, value = self._exchange(call, seconds)
         self._note(header["seen"])
         if header["error"] is not None:
-            raise learner_error(header["error"], call.name, self.kernels)
+            raise self._raised(header["error"], call.name)
         return value
 
     def _exchange(self, call: plan.Call, seconds: float) -> tuple[dict[str, Any], Any]:
@@ -102,9 +102,17 @@ class RemoteLink:
             error = {"type": "TooLarge", "cell": 0, "line": 0}
             return reply.header | {"error": error}, None
 
+    def _raised(self, error: Any, name: str) -> Exception:
+        """What a call raised, by the reply's `error`."""
+        found, suite = learner_error(error, name, self.kernels), self._suite
+        if isinstance(found, LearnerError) and error.get("denied") in suite.refusable:
+            asks = deny.asked(suite.by_hand.get(name, ()), error["denied"])
+            return Refused(error["denied"], asks, found.cell, found.line, name)
+        return found
+
     def _note(self, seen: Any) -> None:
         if isinstance(seen, list):
-            self.seen |= {s for s in seen if isinstance(s, str) and s in self._suite.watched}
+            self.seen |= {s for s in seen if isinstance(s, str) and s in self._suite.refusable}
 
 
 def learner_error(
@@ -112,8 +120,9 @@ def learner_error(
 ) -> Exception:
     """The exception that a reply's `error` tells of."""
     known = {"type": str, "cell": int, "line": int}
+    more = {"fault": dict, "denied": str}
     kinds = {k: type(v) for k, v in error.items()} if type(error) is dict else {}
-    if kinds != known and kinds != known | {"fault": dict}:
+    if known | {k: more[k] for k in kinds if k in more} != kinds:
         return WorkerLost(Verdict.CRASHED, "The reply was not a reply.")
     fault = None if kernels is None else kernel_reply.checked(error.get("fault"), kernels)
     return LearnerError(error["type"], error["cell"], error["line"], name, fault)

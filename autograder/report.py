@@ -247,7 +247,7 @@ def learner_text(result: Mapping[str, Any]) -> str:
         reason = plain(result.get("reason") or "no reason was recorded", 500)
         return "\n".join([*lines, f"Not graded: {reason}"])
     for exercise in result["exercises"]:
-        lines += ["", exercise_text(exercise, result.get("review") or ())]
+        lines += ["", exercise_text(exercise)]
     lines += ["", f"Total: {points(result['score'])} of {points(result['max_score'])} points"]
     return "\n".join(lines).strip()
 

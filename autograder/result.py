@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .suite import HiddenTest, Suite
-from .verdict import Outcome, Verdict
+from .verdict import Verdict
 
 
 @dataclass
@@ -20,7 +20,6 @@ class Unit:
     outcomes: list[dict[str, Any]] = field(default_factory=list)
     review: list[dict[str, Any]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-    zeroed: dict[str, str] = field(default_factory=dict)  # exercise -> reason
     lost: dict[str, list[str]] = field(default_factory=dict)  # exercise -> verdicts of lost workers
     sha256: str = ""
     code: str = ""  # see `similar`
@@ -50,7 +49,7 @@ def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
         return result | {"status": "ungraded", "reason": unit.reason}
     for name in suite.exercises:
         pairs = zip(suite.tests, unit.outcomes, strict=True)
-        rows = [_row(t, o, unit.zeroed.get(name)) for t, o in pairs if t.exercise == name]
+        rows = [_row(t, o) for t, o in pairs if t.exercise == name]
         result["exercises"].append(
             {
                 "name": name,
@@ -63,9 +62,7 @@ def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
     return result
 
 
-def _row(test: HiddenTest, outcome: dict[str, Any], zeroed: str | None) -> dict[str, Any]:
-    if zeroed and outcome["verdict"] == Verdict.PASS:
-        outcome = Outcome(Verdict.WRONG, zeroed).as_dict()
+def _row(test: HiddenTest, outcome: dict[str, Any]) -> dict[str, Any]:
     earned = test.points if outcome["verdict"] == Verdict.PASS else 0.0
     return {
         "name": test.name, "title": test.title, "verdict": str(outcome["verdict"]),

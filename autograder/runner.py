@@ -12,6 +12,7 @@ import importlib.util
 import os
 import signal
 import sys
+import tomllib
 from pathlib import Path
 
 from . import versions
@@ -30,6 +31,16 @@ def _needed(assignment: str) -> tuple[str, ...]:
         return ("torch",)  # `load_suite` says what is wrong
     more = ("matplotlib", "triton")
     return ("torch", *(name for name in more if f"import {name}".encode() in text))
+
+
+def _refused(assignment: str) -> list[str]:
+    """The sets of `deny` that exercises of the assignment pick."""
+    try:
+        text = (ROOT / "autograder" / "suites" / assignment / "suite.toml").read_text()
+        picked = tomllib.loads(text).get("by_hand", {})
+    except (OSError, ValueError):
+        return []  # `suite.load` says what is wrong
+    return sorted({name for listed in picked.values() for name in listed})
 
 
 def main(argv: list[str]) -> int:
@@ -51,7 +62,7 @@ def _run(assignment: str, jobs: int, weak: bool, output: Output, units: int) -> 
             return 1
         os.environ["TRITON_INTERPRET"] = "1"  # before anything here imports it
     try:
-        server = ForkServer(weak=weak, preload=needed)
+        server = ForkServer(weak=weak, preload=needed, deny=_refused(assignment))
     except SandboxError as error:
         output.write({"error": str(error), "again": True})
         return 1

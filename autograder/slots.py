@@ -28,16 +28,6 @@ from .verdict import Outcome, Verdict
 
 GRACE = 10.0  # seconds a child may take beyond the submission's own time
 
-# Findings that cost the points of their exercise, and what the learner is told.
-_ZEROED = {
-    "forbidden-call": "This exercise asks you to write it yourself, and line {line} calls "
-    "{detail}: `{source}`",
-    "not-reached": "This exercise asks you to use {detail}, and nothing that `{exercise}` calls "
-    "does.",
-    "outside-kernel": "Here kernels do the work, and line {line} computes outside of one, with "
-    "{detail}: `{source}`. Do this in the kernel.",
-}
-
 
 class _Grading:
     """One unit being graded: its worker, and the grader that runs the tests."""
@@ -79,12 +69,12 @@ class _Grading:
         elif "trouble" in record:
             unit.trouble = record["trouble"]
         elif "saw" in record:
-            entry = {
-                "exercise": record["exercise"], "kind": "operator-seen", "line": 0,
-                "detail": "autograd" if record["saw"] == "autograd" else f"aten::{record['saw']}",
-            }  # fmt: skip
-            if entry not in unit.review:
-                unit.review.append(entry)
+            self.review(
+                {
+                    "exercise": record["exercise"], "kind": "operator-seen", "line": 0,
+                    "detail": record["saw"],
+                }
+            )  # fmt: skip
         elif "done" in record:
             self.done, unit.launched = True, record["launched"]
         elif "end" in record:
@@ -93,17 +83,13 @@ class _Grading:
             unit.sha256 = record.get("sha256", unit.sha256)
             unit.code = record.get("code", unit.code)
             unit.notices += [n for n in record.get("notices", []) if n not in unit.notices]
-            self.take_review(record.get("review", []))
+            for entry in record.get("review", []):
+                self.review(entry)
 
-    def take_review(self, findings: list[dict[str, Any]]) -> None:
-        for finding in findings:
-            source = finding.pop("source")
-            if finding not in self.unit.review:  # a second try tells it again
-                self.unit.review.append(finding)
-            text = _ZEROED.get(finding["kind"])
-            if text is not None and self.suite.policy == "zero":
-                said = text.format(**finding, source=source.strip())
-                self.unit.zeroed.setdefault(finding["exercise"], said)
+    def review(self, entry: dict[str, Any]) -> None:
+        """Put an entry before a person."""
+        if entry not in self.unit.review:  # a second try tells it again
+            self.unit.review.append(entry)
 
     def end(self) -> bool:
         """End the worker. True when the unit is finished, False when more is to be run."""

@@ -19,17 +19,13 @@ from typing import Any
 
 import torch
 
-from . import forbidden, plan, protocol, submission, versions
+from . import deny, forbidden, plan, protocol, submission, versions
 from .allowance import Budget
 from .compare import recording, same
 from .student import Student
-from .worker import WATCHED
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = Path(__file__).resolve().parent / "suites"
-
-# What a worker may report to have seen, unless a suite names fewer.
-SEEN = frozenset(entry.partition("/")[0] for entry in WATCHED) | {"autograd"}
 
 
 _QUICK = 0.02  # seconds; what a longer test does for the first time is little beside the rest
@@ -73,16 +69,12 @@ class Suite:
     tests: list[HiddenTest]
     version: str
     budget: Budget
-    forbidden: dict[str, list[str]]
-    policy: str  # what a proven forbidden call does: "zero" or "warn"
-    watched: frozenset[str]
+    by_hand: dict[str, frozenset[str]]  # exercise -> the sets of `deny` that it picks
+    policy: str  # what they name is refused ("zero"), or noted for a person ("warn")
     reference: types.ModuleType
     exercises: list[str] = field(default_factory=list)
-    without_autograd: frozenset[str] = frozenset()  # where a pass of autograd is worth a look
     kernels: Kernels | None = None
     advice: bool = False  # whether kernels are compiled for a GPU, after the tests
-    must_reach: list[str] = field(default_factory=list)  # each exercise must lead to one of these
-    plumbing_only: list[str] = field(default_factory=list)  # only kernels compute with tensors
     one_loop: list[str] = field(default_factory=list)  # where a second loop is worth a look
     _replays: dict[tuple[str, str, int], list[Any]] = field(default_factory=dict)
     _plans: dict[tuple[str, str, int], plan.Plan | None] = field(default_factory=dict)
@@ -96,9 +88,9 @@ class Suite:
         return submission.released(self.notebook)
 
     @cached_property
-    def stubs(self) -> list[str]:
-        """The code that learners start from."""
-        return [cell.source for cell in self.released.cells if cell.kind == "solution"]
+    def refusable(self) -> frozenset[str]:
+        """All that a worker may report to have been reached."""
+        return deny.names(frozenset().union(*self.by_hand.values()))
 
     @property
     def notebook(self) -> Path:
@@ -121,10 +113,11 @@ class Suite:
         """Run every test against the reference. Raises SuiteError if it does not pass.
 
         It also has done, before any fork, what is slow only the first time: in torch, in reading
-        the released notebook, in the search for forbidden calls.
+        the released notebook, in looking through code.
         """
         stub = submission.read(self.notebook, self.released)
-        forbidden.find(stub.cells, self.exercises, self.forbidden)
+        forbidden.find(stub.cells, self.exercises, self.one_loop)
+        _ = self.refusable
         student = Student.local(vars(self.reference))
         tests = self.tests
         for _ in range(3):
@@ -143,7 +136,7 @@ class Suite:
 
     def frame(self, name: str, op: str, request: Mapping[str, Any]) -> protocol.Frame:
         """What is sent to a worker to have it perform `op` for the learner's `name`."""
-        return protocol.frame({"op": op, "watched": name in self.without_autograd}, request)
+        return protocol.frame({"op": op, "deny": sorted(self.by_hand.get(name, ()))}, request)
 
     def plan(self, test: HiddenTest, seed: int) -> plan.Plan | None:
         """What `test` asks and expects, where its replies do not decide on that; else None."""
@@ -217,26 +210,34 @@ def load(assignment: str) -> Suite:
     order = settings["exercises"]
     kernels = _watch_kernels(assignment)  # before suite and reference import triton
     tests = sorted(collect(folder), key=lambda test: order.index(test.exercise))
-    forbidden = settings.get("forbidden", {})
-    everywhere = forbidden.pop("all", [])
-    without_autograd = frozenset(settings.get("without_autograd", []))
     return Suite(
         assignment=assignment,
         tests=tests,
         version=version,
         budget=Budget(**settings.get("limits", {})),
-        forbidden={name: everywhere + forbidden.get(name, []) for name in order},
+        by_hand=by_hand(settings),
         policy=settings.get("policy", "zero"),
-        watched=frozenset(settings["watch"]) if "watch" in settings else SEEN,
         reference=importlib.import_module(f"solutions.{assignment}.{assignment}"),
         exercises=order,
-        without_autograd=without_autograd,
         kernels=kernels,
-        must_reach=settings.get("must_reach", []),
         advice=settings.get("advice", False),
         one_loop=settings.get("one_loop", []),
-        plumbing_only=settings.get("plumbing_only", []),
     )
+
+
+def by_hand(settings: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """The sets of `deny` that each exercise picks. Raises SuiteError where there is no such set."""
+    picked = settings.get("by_hand", {})
+    unknown = {name for listed in picked.values() for name in listed} - set(deny.SETS)
+    if unknown:
+        raise SuiteError(
+            f"by_hand: no set {sorted(unknown)[0]!r}; there are: {', '.join(deny.SETS)}"
+        )
+    everywhere = picked.get("all", [])
+    return {
+        name: frozenset(everywhere) | frozenset(picked.get(name, []))
+        for name in settings["exercises"]
+    }
 
 
 def _watch_kernels(assignment: str) -> Kernels | None:

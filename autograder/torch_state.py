@@ -16,10 +16,11 @@ import torch
 from torch._tensor_str import PRINT_OPTS
 
 _guards: list[Any] = []  # what they set ends when they are collected
+_InferenceMode = torch._C._InferenceMode  # torch's own, whatever `deny` puts in its place
 
 
 def _set_inference(on: bool) -> None:
-    guard = torch._C._InferenceMode(on)
+    guard = _InferenceMode(on)
     guard.__enter__()
     _guards.append(guard)
 

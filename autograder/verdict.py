@@ -56,6 +56,19 @@ class LearnerError(Exception):
         self.fault = fault
 
 
+class Refused(Exception):
+    """The learner's code reached `what`, which the exercise asks to write by hand.
+
+    Not an error that a hidden test may expect. asks: what the exercise asks for.
+    """
+
+    kind = "Refused"
+
+    def __init__(self, what: str, asks: str, cell: int, line: int, name: str) -> None:
+        super().__init__(what)
+        self.what, self.asks, self.cell, self.line, self.name = what, asks, cell, line, name
+
+
 class WorkerLost(Exception):
     """The worker is gone: it ran out of time or memory, wrote too much, or died.
 
@@ -160,6 +173,17 @@ def explain_error(
             "each argument of the kernel stands once."
         )
     return Outcome(Verdict.ERROR, f"Your code raised {kind}{where}{quoted}. {hint}".rstrip())
+
+
+def explain_refused(
+    error: Refused, source_line: str | None, cell_name: str | None = None
+) -> Outcome:
+    """The outcome of a call that reached what the exercise asks to write by hand."""
+    other = f" `{cell_name}`" if cell_name and cell_name != error.name else ""
+    where = f"line {error.line} of your cell{other}" if error.line else "your code"
+    quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
+    text = f"This exercise asks you to {error.asks}, and {where} reached `{error.what}`{quoted}"
+    return Outcome(Verdict.ERROR, text.rstrip(".") + ("" if quoted else "."))
 
 
 def asked_for_truth(line: str) -> str | None:

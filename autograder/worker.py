@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import functools
 import importlib
 import os
 import socket
@@ -18,49 +17,23 @@ import sys
 import threading
 import traceback
 import types
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from . import prints, protocol, stand_ins, torch_state
+from . import deny, imports, prints, protocol, stand_ins, torch_state
 from .cells import CellOperations
 from .cells import run as run_cells
 from .kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
 
-# Operators that do the work of an exercise; a worker notes their use for a person to review.
-WATCHED = (
-    *(
-        f"{operator}/CPU"
-        for operator in (
-            "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
-            "_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "native_group_norm",
-            "native_batch_norm.out", "_native_batch_norm_legit.out",
-            "_native_batch_norm_legit.no_stats_out", "_batch_norm_with_update",
-            "batch_norm_update_stats",
-        )
-    ),
-    "rms_norm/AutogradCPU", "_fused_rms_norm/AutogradCPU", "quantized_batch_norm/QuantizedCPU",
-    "_make_dual/AutogradCPU",  # where torch begins to differentiate forwards, without a pass
-    # Tensors of another layout have kernels of their own.
-    "native_layer_norm/NestedTensorCPU", "native_layer_norm_backward/NestedTensorCPU",
-    "native_batch_norm/MkldnnCPU", "_native_batch_norm_legit/MkldnnCPU",
-    "_native_batch_norm_legit.no_stats/MkldnnCPU", "_batch_norm_with_update/MkldnnCPU",
-    "_scaled_dot_product_flash_attention_for_cpu/CPU", "_native_multi_head_attention/CPU",
-    "_transformer_encoder_layer_fwd/CPU",
-)  # fmt: skip
-_seen: set[str] = set()
-_libraries: list[Any] = []  # registrations end when these are collected
+QUESTION = frozenset({"call", "op", "deny"})
 
-QUESTION = frozenset({"call", "op", "watched"})
-
-_RUNNING = frozenset({"call", "new", "invoke", "forward", "backward"})  # the learner's code runs
+_CALLS = frozenset({"call", "new", "invoke", "forward"})  # the learner's code is called
+_RUNNING = _CALLS | {"backward"}  # ... or may run
 
 
-# What torch.autograd.grad calls, once it has loaded a third of a second of symbolic shapes.
-_run_backward = torch.autograd.Variable._execution_engine.run_backward
 # Modules that torch loads in the midst of a call: the server does, while the first worker runs.
 LATE = ("torch.fx.experimental.symbolic_shapes",)
 
@@ -154,7 +127,7 @@ class Executor(KernelOperations, CellOperations):
             raise RuntimeError("an output of another shape than its gradient")
         found: Sequence[Any] = [None] * len(wanted)
         if live and wanted:
-            found = _run_backward(
+            found = deny.run_backward(
                 tuple(o for o, _ in live), tuple(g for _, g in live), True, False, tuple(wanted),
                 allow_unreachable=True, accumulate_grad=False,
             )  # fmt: skip
@@ -210,65 +183,6 @@ def _cell_number(filename: str) -> int:
     return int(digits) if digits.removeprefix("-").isdigit() else 0
 
 
-def watch_operators() -> None:
-    """Note in `_seen` each call of an operator of WATCHED, from any thread, then let it run.
-
-    The registration is process-wide and below autograd and modes, so that threads, scripted and
-    compiled calls are seen too. It is made once, before the forks, which inherit it. Evidence for
-    a person only: the learner's code could forge it.
-    """
-    if _libraries:
-        return
-    for entry in WATCHED:
-        operator, _, key = entry.partition("/")
-        try:
-            original = torch.library.get_kernel(f"aten::{operator}", key)
-
-            def noted(keys, *args, _name=operator, _original=original, **kwargs):
-                _seen.add(_name)
-                return _original.call_boxed(keys, *args, **kwargs)
-
-            library = torch.library.Library("aten", "IMPL", key)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch warns that a kernel is overridden
-                library.impl(operator, noted, key, with_keyset=True)
-            _libraries.append(library)
-        except (RuntimeError, AttributeError, TypeError, ValueError):
-            continue  # an operator this torch does not have
-
-
-class PassCounter:
-    """Tells whether autograd has run a pass, from whatever thread or entry.
-
-    The engine numbers its passes. A tiny one of our own (8 microseconds) reads the number: when
-    it is more than one above the last, somebody else's came between. Evidence for a person only.
-    """
-
-    def __init__(self) -> None:
-        leaf = torch.zeros((), requires_grad=True)
-        root = leaf.view_as(leaf)
-        root.register_hook(lambda grad: self._numbers.append(torch._C._current_graph_task_id()))
-        self._numbers: list[int] = []
-        self._pass = functools.partial(
-            _run_backward, (root,), (torch.ones(()),), True, False, (leaf,), accumulate_grad=False
-        )
-        self._last = 0
-        self.moved()
-
-    def moved(self) -> bool:
-        """Whether there was a pass since this was asked last."""
-        before = self._last
-        self._pass()
-        self._last = self._numbers.pop()
-        return self._last > before + 1
-
-
-@functools.cache
-def pass_counter() -> PassCounter:
-    """The one of this process, which the forks inherit."""
-    return PassCounter()
-
-
 # What `warm_up` has run: a cell such as learners write, and one call of each kind.
 _WARM_CELL = """
 import torch
@@ -292,12 +206,16 @@ raise NotImplementedError
 """
 
 
-def warm_up() -> None:
+_AMPLE = {"cell_seconds": 9, "seconds": 9, "wall": 9}
+
+
+def warm_up(refused: Collection[str] = ()) -> None:
     """Do once, before any fork, what torch and numpy do slowly the first time in a process.
 
     Includes asking for the processor's features, from files that a worker cannot read.
+    refused: the sets of `deny` that exercises of this worker's assignment pick.
     """
-    watch_operators()
+    deny.prepare(refused)
     if "triton" in sys.modules and not prepare_kernels():
         return  # its workers compile, and are asked for nothing else
     if "numpy" in sys.modules:
@@ -309,7 +227,7 @@ def warm_up() -> None:
         x = torch.linspace(-1, 1, 24).reshape(3, 8).to(dtype)
         state = {"weight": torch.ones(8), "linear.weight": torch.eye(8)}
         for op, request in (
-            ("start", {"seed": 0, "cells": [cell], "cell_seconds": 9, "seconds": 9, "wall": 9}),
+            ("start", {"seed": 0, "warn": False, "cells": [cell], **_AMPLE}),
             ("call", {"name": "norm", "args": [x, x[0]], "kwargs": {}}),
             ("inputs", {}),
             ("new", {"handle": 1, "name": "Norm", "args": [8], "kwargs": {}}),
@@ -320,9 +238,8 @@ def warm_up() -> None:
             ("backward", {"grads": [torch.ones(3, dtype=dtype)]}),
             ("forward", {"target": "norm", "args": [x.t()[:, :1], x[0, :1]], "kwargs": {}}),
         ):
-            protocol.send(tape, {"call": 0, "op": op, "watched": op == "call"}, request)
+            protocol.send(tape, {"call": 0, "op": op, "deny": []}, request)
     _serve(tape.rewound(), {})
-    _seen.clear()
 
 
 class _Tape:
@@ -348,8 +265,10 @@ def main(sock: socket.socket) -> None:
     """Serve one submission on `sock` until the grader closes it."""
     module = types.ModuleType("__main__")
     module.__dict__.update(stand_ins.NAMES)
+    module.__dict__["__builtins__"] = vars(builtins) | {"getattr": deny.guarded_getattr}
     sys.modules["__main__"] = module
     if threading.current_thread() is threading.main_thread():  # in a process of its own
+        imports.install()
         stand_ins.install()
         prints.install()
     _serve(sock, module.__dict__)
@@ -357,39 +276,28 @@ def main(sock: socket.socket) -> None:
 
 def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
     executor, settings, seed = Executor(namespace), torch_state.read(), 0
-    seen = _seen
-    seen.clear()
-    watch_operators()
-    counter = pass_counter()
-    stale = True  # autograd may have run since the counter was asked last
     while True:
         try:
             header, request = protocol.receive(sock, QUESTION, from_grader=True)
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None
-        # Whether a pass of autograd is of interest.
-        watched = header["watched"] and op != "backward"
         try:
-            if watched and stale:
-                counter.moved()
             if op == "start":
+                deny.begin(request["warn"])
                 seed = request["seed"]
                 torch_state.seed(seed)
                 value = run_cells(request, namespace, describe)
             else:  # whatever cells and earlier calls left behind
                 torch_state.restore(settings)
                 torch_state.seed(seed + header["call"])
-                value = executor.perform(op, request)
+                with deny.refusing(frozenset(header["deny"]), whole=op in _CALLS):
+                    value = executor.perform(op, request)
         except BaseException as raised:
             error = describe(raised)
-        with contextlib.suppress(Exception):  # of what the learner's code did to torch
-            if watched and counter.moved():
-                seen.add("autograd")
-        stale = not watched
-        told = sorted(seen)
-        seen.clear()  # at "start", too: what the learner's own cells compare with is their affair
-        _reply(sock, header["call"], value, error, told)
+            if deny.fired():
+                error["denied"] = deny.fired()
+        _reply(sock, header["call"], value, error, deny.take_seen())
 
 
 def _reply(sock: socket.socket, call: int, value: Any, error: Any, seen: list[str]) -> None:

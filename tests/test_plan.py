@@ -13,7 +13,7 @@ from autograder.verdict import LearnerError, WorkerLost
 
 
 def frame(name, op, request):
-    return protocol.frame({"op": op, "watched": False}, request)
+    return protocol.frame({"op": op, "deny": []}, request)
 
 
 def made(test):

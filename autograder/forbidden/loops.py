@@ -1,18 +1,25 @@
-"""Loops of an exercise that asks for one: what a second loop is for, a person can tell."""
+"""What an exercise that asks for one loop does beside it: what it is for, a person can tell."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
 
+from ..deny import words
 from ..magics import parse
 from ..submission import Cell
 
+# Calls that go through all numbers. Those of torch are refused where they run.
+_AT_ONCE = words("""
+    var std nanvar nanstd mean nanmean average sum nansum cumsum cov dot matmul einsum convolve
+    inner fsum fmean variance pvariance stdev pstdev reduce accumulate reduceat trapezoid
+""")
 
-def beyond_the_first(
+
+def beyond_one_loop(
     cells: Sequence[Cell], graded_names: Collection[str]
-) -> list[tuple[str, int, int]]:
-    """Graded names whose code has more than one loop, each with cell and line of the second one.
+) -> list[tuple[str, str, int, int]]:
+    """What else than one loop a graded name has: its name, what it is, cell and line.
 
     Counted are `for`, `while` and the built-in `sum`, in the function and in the functions of the
     learner's that it names. Comprehensions only collect, and are not counted.
@@ -20,35 +27,41 @@ def beyond_the_first(
     if not graded_names:
         return []
     functions: dict[str, tuple[ast.FunctionDef, int]] = {}
+    own: set[str] = set()  # also methods
     for cell in cells:
         tree = cell.tree or parse(cell.source)
-        for node in tree.body if tree is not None else []:
+        for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.FunctionDef):
                 functions[node.name] = node, cell.index
+                own.add(node.name)
     found = []
     for name in graded_names:
-        loops = sorted(_loops(name, functions, set()))
-        if len(loops) > 1:
-            found.append((name, *loops[1]))
+        loops, calls = _inside(name, functions, own, set())
+        found += [(name, "a second loop", *place) for place in sorted(loops)[1:2]]
+        found += [(name, f"{word} of all numbers", *place) for *place, word in sorted(calls)[:1]]
     return found
 
 
-def _loops(
-    name: str, functions: dict[str, tuple[ast.FunctionDef, int]], seen: set[str]
-) -> list[tuple[int, int]]:
-    """Cell and line of each loop of the function `name`, or of one that it names."""
+def _inside(
+    name: str, functions: dict[str, tuple[ast.FunctionDef, int]], own: set[str], seen: set[str]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
+    """Cell and line of each loop, and of each call of `_AT_ONCE`, that the function leads to."""
+    loops: list[tuple[int, int]] = []
+    calls: list[tuple[int, int, str]] = []
     if name in seen or name not in functions:
-        return []
+        return loops, calls
     seen.add(name)
     function, cell = functions[name]
-    loops = []
     for node in ast.walk(function):
-        if isinstance(node, ast.For | ast.While) or _is_sum(node):
+        if isinstance(node, ast.For | ast.While):
             loops.append((cell, node.lineno))
+        elif isinstance(node, ast.Call):
+            word = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if word == "sum" and isinstance(node.func, ast.Name):
+                loops.append((cell, node.lineno))
+            elif word in _AT_ONCE and word not in own:
+                calls.append((cell, node.lineno, word))
         elif isinstance(node, ast.Name):
-            loops += _loops(node.id, functions, seen)
-    return loops
-
-
-def _is_sum(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sum"
+            more = _inside(node.id, functions, own, seen)
+            loops, calls = loops + more[0], calls + more[1]
+    return loops, calls

@@ -367,7 +367,7 @@ class Writer:
         for cell, comment in rows.comments():
             auto = None
             if cell.name in exercises:
-                lines = autograded.exercise_text(exercises[cell.name], result["review"])
+                lines = autograded.exercise_text(exercises[cell.name])
                 auto = autograded.literal(lines)
             elif result["status"] != "graded":
                 reason = autograded.plain(result.get("reason") or "no reason was recorded", 500)

@@ -59,14 +59,10 @@ def points(value: float) -> str:
     return f"{round(float(value), 2):g}"
 
 
-def exercise_text(exercise: Mapping[str, Any], review: Sequence[Mapping[str, Any]] = ()) -> str:
+def exercise_text(exercise: Mapping[str, Any]) -> str:
     """What a learner reads about one exercise: title, verdict, points and message of each test."""
     score, full = points(exercise["score"]), points(exercise["max_score"])
     lines = [f"{plain(exercise['name'])}: {score} of {full} points"]
-    for entry in review:
-        if entry.get("exercise") == exercise["name"] and entry.get("kind") == "forbidden-call":
-            where = f"line {entry['line']}: " if entry.get("line") else ""
-            lines.append(f"not allowed here: {where}{plain(entry.get('detail') or '', 200)}")
     tests = exercise["tests"]
     if tests and all(t["verdict"] == "not-implemented" for t in tests):
         lines.append(f"[not-implemented] {plain(tests[0]['message'])} ({len(tests)} tests wait.)")
@@ -153,7 +149,7 @@ def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -
             cell.source = source if cell.cell_type == "code" else literal(source)
         elif is_grade(cell) and cell.cell_type == "code":
             text = (
-                exercise_text(exercises[grade_id(cell)], result["review"])
+                exercise_text(exercises[grade_id(cell)])
                 if grade_id(cell) in exercises
                 else "Not graded by the autograder; a person will grade this part."
             )

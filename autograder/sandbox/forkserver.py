@@ -27,7 +27,7 @@ from .family import Family
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
 _WORKER = (
-    "worker", "protocol", "cells", "torch_state", "stand_ins", "prints",
+    "worker", "deny", "protocol", "cells", "torch_state", "stand_ins", "imports", "prints",
     "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
     "kernel_numbers", "kernel_self_test", "kernel_compile",
     "kernel_operations", "far_rows",
@@ -96,9 +96,10 @@ class ForkServer:
 
     `preload`: modules that workers find imported. `worker`: files copied into the sandbox;
     worker.py among them has `main(sock)`, which runs in each worker. `compiles`: Triton kernels are
-    compiled there for a GPU, instead of interpreted. The rest makes do without
-    something, as on machines that lack it: `weak` namespaces, `fork` forking (each worker is
-    started afresh), `cgroups` control groups. The start goes on in the background.
+    compiled there for a GPU, instead of interpreted. `deny`: the sets of
+    autograder/deny.py that its assignment picks. The rest makes do without something, as on
+    machines that lack it: `weak` namespaces, `fork` forking (each worker is started afresh),
+    `cgroups` control groups. The start goes on in the background.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class ForkServer:
         cgroups: bool = True,
         preload: Sequence[str] = ("torch", "matplotlib"),
         compiles: bool = False,
+        deny: Sequence[str] = (),
         worker: Sequence[Path] | None = WORKER_FILES,
     ) -> None:
         ours, theirs = pair()
@@ -129,6 +131,7 @@ class ForkServer:
         files = [_HERE / name for name in _SERVER_FILES] + list(worker or ())
         config = {"weak": weak or not fork, "fork": fork, "cgroups": cgroups}
         config |= {"preload": list(preload), "worker": worker is not None, "compiles": compiles}
+        config["deny"] = list(deny)
         self._send(config | {"plan": rootfs.plan(files)})
 
     @property

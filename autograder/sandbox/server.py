@@ -67,7 +67,9 @@ def _preload(config: dict) -> None:
         importlib.import_module("matplotlib.pyplot")
     if config["worker"]:
         worker = importlib.import_module("autograder.worker")
-        getattr(worker, "warm_up", int)()  # what need not be done again in every fork
+        getattr(worker, "warm_up", tuple)(
+            config["deny"]
+        )  # what need not be done again in every fork
     if linux.SUPPORTED:
         seccomp.packed(None)
     _settle()

@@ -115,6 +115,7 @@ class Supervisor:
             "once": self.once,
             "preload": self.config["preload"],
             "compiles": self.config["compiles"],
+            "deny": self.config["deny"],
             "worker": self.config["worker"],
             "site": self.plan["site"],
             "readable": readable if strong else [*readable, f"{self.base}/server"],

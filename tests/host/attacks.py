@@ -1,16 +1,6 @@
-"""Right numbers that surely no kernel made: each way to get them costs the exercise."""
+"""Right numbers that no kernel made: host code that computes."""
 
-from __future__ import annotations
-
-import pytest
-from host_findings import NAME, findings, has_triton
-
-from autograder import release
-
-if not has_triton():
-    pytest.skip("Triton has packages for Linux only", allow_module_level=True)
-
-# Each stands behind a right solution, and takes its place.
+# Each comes after a right solution, and takes its place.
 ATTACKS = {
     "columns": """
 def row_sum(x):
@@ -420,10 +410,3 @@ def row_sum(x):
     return go()
 """,
 }
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_numbers_that_surely_come_from_host_code_cost_the_exercise(attack):
-    right = release.solution_cells(NAME)["row_sum"]
-    found = {f.kind for f in findings(row_sum=right + ATTACKS[attack]) if f.exercise == "row_sum"}
-    assert "outside-kernel" in found

@@ -1,16 +1,6 @@
-"""Right numbers that perhaps no kernel made: each way to get them is shown to a person."""
+"""Right numbers that no kernel made: host code that hides what it does."""
 
-from __future__ import annotations
-
-import pytest
-from host_findings import NAME, findings, has_triton
-
-from autograder import release
-
-if not has_triton():
-    pytest.skip("Triton has packages for Linux only", allow_module_level=True)
-
-# Each stands behind a right solution, and takes its place.
+# Each comes after a right solution, and takes its place.
 ATTACKS = {
     "operator class": """
 def row_sum(x):
@@ -109,6 +99,7 @@ def row_sum(x):
     import queue
     q = queue.Queue()
     q.put(x[..., 0])
+    q.put(x[..., 1])
     return q.get() + q.get()
 """,
     "contextvar": """
@@ -138,10 +129,6 @@ def row_sum(x):
     STASH.update(x=x, out=out)
     k[(1,)](x, out, x.shape[-1])
     return out
-""",
-    "another function behind a kernel": """
-def f(x, out, s, D, BLOCK): out.copy_(x[..., 0])
-_row_sum_kernel.fn = f
 """,
     "a hook before a kernel": """
 _row_sum_kernel.add_pre_run_hook(lambda *a, **k: a[1].copy_(a[0][..., 0] + a[0][..., 1]))
@@ -263,13 +250,6 @@ def row_sum(x):
     a = list((x, out, 3, x, out))
     k[(1,)](*a)
     return out
-""",
-    "module import": """
-open("evil.py", "w").write("import triton.language as tl")
-import evil
-""",
-    "module star": """
-from evil import *
 """,
     "a text run by a profiler": """
 import cProfile
@@ -420,10 +400,3 @@ def row_sum(x):
     return out
 """,
 }
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_numbers_that_may_come_from_host_code_are_shown_to_a_person(attack):
-    right = release.solution_cells(NAME)["row_sum"]
-    found = {f.kind for f in findings(row_sum=right + ATTACKS[attack]) if f.exercise == "row_sum"}
-    assert found == {"suspicious"}

@@ -1,16 +1,6 @@
-"""Right numbers by detours: late, through objects, by what the names stand for in the end."""
+"""Right numbers that no kernel made: by detours, late, through objects, by what names stand for."""
 
-from __future__ import annotations
-
-import pytest
-from host_findings import NAME, findings, has_triton
-
-from autograder import release
-
-if not has_triton():
-    pytest.skip("Triton has packages for Linux only", allow_module_level=True)
-
-# Each stands behind a right solution, and takes its place.
+# Each comes after a right solution, and takes its place.
 ATTACKS = {
     "suppress": """
 def row_sum(x):
@@ -445,10 +435,3 @@ def row_sum(x):
     return out
 """,
 }
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_numbers_that_come_from_host_code_by_a_detour_cost_the_exercise(attack):
-    right = release.solution_cells(NAME)["row_sum"]
-    found = {f.kind for f in findings(row_sum=right + ATTACKS[attack]) if f.exercise == "row_sum"}
-    assert "outside-kernel" in found
