@@ -24,44 +24,45 @@ def beyond_one_loop(
     Counted are `for`, `while` and the built-in `sum`, in the function and in the functions of the
     learner's that it names. Comprehensions only collect, and are not counted.
     """
-    if not graded_names:
-        return []
-    functions: dict[str, tuple[ast.FunctionDef, int]] = {}
-    own: set[str] = set()  # also methods
-    for cell in cells:
+    functions: dict[str, list[tuple[ast.FunctionDef, int]]] = {}  # also methods
+    for cell in cells if graded_names else ():
         tree = cell.tree or parse(cell.source)
         for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.FunctionDef):
-                functions[node.name] = node, cell.index
-                own.add(node.name)
+                functions.setdefault(node.name, []).append((node, cell.index))
     found = []
     for name in graded_names:
-        loops, calls = _inside(name, functions, own, set())
-        found += [(name, "a second loop", *place) for place in sorted(loops)[1:2]]
-        found += [(name, f"{word} of all numbers", *place) for *place, word in sorted(calls)[:1]]
+        # Which of several functions of the name it is shows only when the cells are run.
+        for function in functions.get(name, ()):
+            loops, calls = _inside(function, functions, {name})
+            found += [(name, "a second loop", *place) for place in sorted(loops)[1:2]]
+            found += [
+                (name, f"{word} of all numbers", *place) for *place, word in sorted(calls)[:1]
+            ]
     return found
 
 
 def _inside(
-    name: str, functions: dict[str, tuple[ast.FunctionDef, int]], own: set[str], seen: set[str]
+    function: tuple[ast.FunctionDef, int],
+    functions: dict[str, list[tuple[ast.FunctionDef, int]]],
+    seen: set[str],
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
     """Cell and line of each loop, and of each call of `_AT_ONCE`, that the function leads to."""
     loops: list[tuple[int, int]] = []
     calls: list[tuple[int, int, str]] = []
-    if name in seen or name not in functions:
-        return loops, calls
-    seen.add(name)
-    function, cell = functions[name]
-    for node in ast.walk(function):
-        if isinstance(node, ast.For | ast.While):
-            loops.append((cell, node.lineno))
-        elif isinstance(node, ast.Call):
-            word = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if word == "sum" and isinstance(node.func, ast.Name):
-                loops.append((cell, node.lineno))
-            elif word in _AT_ONCE and word not in own:
-                calls.append((cell, node.lineno, word))
-        elif isinstance(node, ast.Name):
-            more = _inside(node.id, functions, own, seen)
-            loops, calls = loops + more[0], calls + more[1]
+    node, cell = function
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.For | ast.While):
+            loops.append((cell, inner.lineno))
+        elif isinstance(inner, ast.Call):
+            word = getattr(inner.func, "attr", getattr(inner.func, "id", ""))
+            if word == "sum" and isinstance(inner.func, ast.Name):
+                loops.append((cell, inner.lineno))
+            elif word in _AT_ONCE and word not in functions:
+                calls.append((cell, inner.lineno, word))
+        elif isinstance(inner, ast.Name) and inner.id not in seen:
+            seen.add(inner.id)
+            for other in functions.get(inner.id, ()):
+                more = _inside(other, functions, seen)
+                loops, calls = loops + more[0], calls + more[1]
     return loops, calls
