@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import tracemalloc
 
 import pytest
 from in_process import load
@@ -66,3 +67,27 @@ def test_a_notebook_that_breaks_our_reader_does_not_stop_the_gradebook(tmp_path,
     monkeypatch.setattr(submission, "sort_out", broken)
     path = handed_in(tmp_path, "def layer_norm(*x): return x\n")
     assert learner.read(path, SUITE.released) == learner.Learner()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"%2500000000s" % "a"', '"{:>1500000000}".format("a")', 'f"{1:>1500000000}"',
+        '"a" * 3_000_000_000', "b'a' * 3_000_000_000", "[0] * 10**9", "1 << 10**10", "9**9**9",
+        '"a".ljust(3_000_000_000)', '"a".zfill(3_000_000_000)', '"ab".replace("", "c" * 10**9)',
+    ],
+)  # fmt: skip
+def test_reading_code_makes_nothing_of_it(tmp_path, text):
+    read, cell = cell_of(
+        tmp_path,
+        f"def layer_norm(x, weight, bias, eps):\n    never = lambda: {text}\n    return x\n",
+    )
+    assert cell.readable
+    tracemalloc.start()
+    try:
+        child.looked_through(SUITE, read.cells)
+        similar.fingerprint(read)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20
