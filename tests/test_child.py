@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from in_process import load
 
-from autograder import child, forbidden, learner, submission
+from autograder import child, forbidden, similar, submission
 
 SUITE = load("layernorm")
 
