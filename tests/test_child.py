@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from in_process import load
 
-from autograder import child, forbidden, similar, submission
+from autograder import child, forbidden, learner, similar, submission
 
 SUITE = load("layernorm")
 
