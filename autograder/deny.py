@@ -359,7 +359,7 @@ def refusing(sets: frozenset[str], whole: bool = True) -> Iterator[None]:
         our own through what the learner's code recorded: it adds up where that code spread out.
     """
     _State.active, _State.fired = sets, None
-    no_graph = whole and any(SETS[name].no_graph for name in sets)
+    no_graph = whole and not _State.warn and any(SETS[name].no_graph for name in sets)
     before = torch.is_grad_enabled()
     if no_graph:
         _set_grad_enabled(False)
