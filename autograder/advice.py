@@ -95,11 +95,16 @@ def _told(name: str, reply: dict[str, Any]) -> str:
     plain = all(type(v) is int and 0 <= v <= 1 << 20 for v in reply.values())
     if reply.keys() != numbers or not plain or reply["registers"] > 255:
         return f"`{name}` compiles"
-    spilled, widest = reply["spilled"], min(reply["load_bits"], 256) // 8
+    spilled, widest = _rounded(reply["spilled"]), _rounded(min(reply["load_bits"], 256) // 8)
     text = f"`{name}` uses {reply['registers']} registers a thread"
     if spilled:
-        text += f", {spilled} bytes more spill into memory (see {PAGE}spills)"
+        text += f", {spilled} bytes or more spill into memory (see {PAGE}spills)"
     if widest:
         text += f", loads {widest} bytes at a time"
         text += "" if widest >= 16 else f" where 16 are possible (see {PAGE}load-width)"
     return text
+
+
+def _rounded(number: int) -> int:
+    """Down to a power of two: an exact number of bytes could carry a hidden input out."""
+    return 1 << number.bit_length() - 1 if number else 0

@@ -188,7 +188,7 @@ class Child:
             told = self.told(test.exercise)
             known = self.suite.recognise(test, self.unit.seed, mismatch.index, mismatch.got, told)
             if known is None:
-                return Outcome(Verdict.WRONG, mismatch.message)
+                return Outcome(Verdict.WRONG, mismatch.message, plain=mismatch.plain)
             return Outcome(Verdict.WRONG, known.message, known.name, known.link)
         except (LearnerError, Refused) as error:
             return self.explain(error)

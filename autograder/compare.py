@@ -29,11 +29,14 @@ UNCHANGED = (
 
 
 class Mismatch(AssertionError):
-    """The learner's value is not the expected one; `message` is for the learner."""
+    """The learner's value is not the expected one; `message` is for the learner.
 
-    def __init__(self, message: str) -> None:
+    plain: the message without the shape or dtype that the learner's code chose.
+    """
+
+    def __init__(self, message: str, plain: str | None = None) -> None:
         super().__init__(message)
-        self.message = message
+        self.message, self.plain = message, plain
         # Set by `expect`: what was compared, and which `expect` of the test it was.
         self.got: Any = None
         self.index = -1
@@ -113,7 +116,7 @@ def expect(
         _compare(got, want, rtol, atol, what)
     except Mismatch as mismatch:
         if what in UNCHANGED:
-            mismatch.message = _CHANGED
+            mismatch.message, mismatch.plain = _CHANGED, None
         mismatch.got, mismatch.index = got, _recorder.passed
         raise
     _recorder.passed += 1
@@ -189,13 +192,17 @@ def _compare_tensor(got: Any, want: torch.Tensor, rtol: float, atol: float, what
             extra = " No gradient flows to it." if gradient else " Is a `return` missing?"
         raise Mismatch(f"{_subject(what, 'is')} {_kind(got)}; expected a tensor.{extra}")
     if got.dtype != want.dtype:
-        raise Mismatch(f"{_subject(what, 'has')} dtype {_dtype(got)}; expected {_dtype(want)}.")
+        has, wanted = _subject(what, "has"), f"expected {_dtype(want)}."
+        raise Mismatch(f"{has} dtype {_dtype(got)}; {wanted}", f"{has} another dtype; {wanted}")
     if got.shape != want.shape:
         # Only sizes that the expected shape also has are repeated: others could be a message.
         known = set(want.shape) | {1}
         told = got.dim() <= want.dim() + 1 and set(got.shape) <= known
-        has = f"shape {tuple(got.shape)}" if told else "another shape"
-        raise Mismatch(f"{_subject(what, 'has')} {has}; expected {tuple(want.shape)}.")
+        has, wanted = _subject(what, "has"), f"expected {tuple(want.shape)}."
+        plain = f"{has} another shape; {wanted}"
+        if told:
+            raise Mismatch(f"{has} shape {tuple(got.shape)}; {wanted}", plain)
+        raise Mismatch(plain)
     if not want.is_floating_point():
         if not torch.equal(got, want):
             raise Mismatch(f"{_subject(what, 'has')} wrong values.")

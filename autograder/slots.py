@@ -26,6 +26,8 @@ from .sandbox.forkserver import ForkServer, WorkerProcess
 from .suite import Suite
 from .verdict import Outcome, Verdict
 
+# Signals that a fault of the code ends in. Another may be sent on purpose, and say something.
+_FAULTS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 GRACE = 10.0  # seconds a child may take beyond the submission's own time
 
 
@@ -224,7 +226,7 @@ def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
     if ended.kind == "cpu":
         return Outcome(Verdict.TIMEOUT, f"{subject} used more CPU time than the limit.")
     if ended.kind == "signal":
-        by = f" (signal {ended.signal})" if ended.signal else ""
+        by = f" (signal {ended.signal})" if ended.signal in _FAULTS else ""
         return Outcome(Verdict.CRASHED, f"The Python process died{by} in {name}.")
     return Outcome(
         Verdict.CRASHED,

@@ -31,12 +31,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one test found: its verdict, and what the learner is told."""
+    """What one test found: its verdict, and what the learner is told.
+
+    plain: the message without what the learner's code chose, such as a shape; None: there is none.
+    """
 
     verdict: Verdict
     message: str | None = None
     misconception: str | None = None
     link: str | None = None
+    plain: str | None = None
 
     def as_dict(self) -> dict[str, str | None]:
         return dict(vars(self))

@@ -31,6 +31,7 @@ from attack_class import (
 
 from autograder import engine
 from autograder.sandbox import linux
+from autograder.told import ERROR_TOO, WRONG_TOO
 
 pytestmark = pytest.mark.skipif(not linux.SUPPORTED, reason="the walls are Linux's")
 
@@ -346,7 +347,9 @@ def test_a_limit_costs_the_code_that_ran_into_it_and_says_which(run: Run, name: 
     tests = rows_of(run, name, "layer_norm")
     assert {t["verdict"] for t in tests} <= set(allowed), [t["message"] for t in tests][:3]
     assert all(t["points"] == 0 for t in tests)
-    unclear = [t["message"] for t in tests if not re.search(limit.said, t["message"])]
+    messages = [t["message"] for t in tests]
+    later = [m for m in messages[1:] if m not in (WRONG_TOO, ERROR_TOO)]
+    unclear = [m for m in (messages[0], *later) if not re.search(limit.said, m)]
     if run.graded.mode == "strong":
         assert not unclear, unclear[:2]
     assert all(t["message"] and "\n" not in t["message"] for t in tests)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from autograder.told import ERROR_TOO
+
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "samples" / "submitted"
 
@@ -58,6 +60,26 @@ def test_one_grader_grades_many_and_each_as_if_it_were_alone(runner):
     assert results[0] != results[1]
 
 
+def graded(runner, folder: Path, code: str) -> dict:
+    """The result of a notebook with one cell."""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": code}
+    notebook = {"cells": [cell | {"execution_count": None}], "metadata": {}}
+    path = folder / "layernorm.ipynb"
+    path.write_text(json.dumps(notebook | {"nbformat": 4, "nbformat_minor": 2}))
+    runner.stdin.write(json.dumps({"id": 1, "path": str(path), "seed": 1}) + "\n")
+    runner.stdin.flush()
+    return json.loads(runner.stdout.readline())["result"]
+
+
+def test_of_many_lines_that_raise_one_is_told(runner, tmp_path):
+    lines = "\n".join(f"    if len(calls) == {n}: raise ValueError  # {n}" for n in range(200))
+    code = f"calls = []\ndef layer_norm(x, *rest):\n    calls.append(x)\n{lines}\n"
+    tests = graded(runner, tmp_path, code)["exercises"][0]["tests"]
+    messages = [t["message"] for t in tests]
+    assert {t["verdict"] for t in tests} == {"error"} and "ValueError at line" in messages[0]
+    assert set(messages[1:]) == {ERROR_TOO}
+
+
 @linux
 def test_no_reply_makes_a_grader_large(runner, tmp_path):
     def peak() -> int:
@@ -80,16 +102,8 @@ def layer_norm(x, weight, bias, eps):
         raise ValueError
     return big
 """
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": code}
-    path = tmp_path / "layernorm.ipynb"
-    cells = [cell | {"execution_count": None}]
-    path.write_text(
-        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2})
-    )
-    for number in (1, 2, 3):
-        runner.stdin.write(json.dumps({"id": number, "path": str(path), "seed": 1}) + "\n")
-        runner.stdin.flush()
-        result = json.loads(runner.stdout.readline())["result"]
+    for _ in range(3):
+        result = graded(runner, tmp_path, code)
         assert result["score"] == 0
     messages = {t["message"] for t in result["exercises"][0]["tests"][1:]}
     assert messages == {"`layer_norm` returned far more data than asked for."}
