@@ -48,7 +48,7 @@ ASSIGNMENT = "layernorm"
 EXERCISES = ("layer_norm", "LayerNorm", "layer_norm_backward")
 MARKER = "HIDDEN-SUITE-" + "7f3a"  # stands in every hidden file; in two parts, this file is not one
 BREACH = "OverflowError"
-GRADE_SECONDS = 400
+GRADE_SECONDS = 3600  # something hangs, whatever else the machine does
 
 # Small limits, so that attacks which burn them are cheap. They are settings of the suite.
 LIMITS = """
@@ -56,6 +56,7 @@ LIMITS = """
 call_seconds = 2.5
 start_seconds = 6.0
 submission_seconds = 25.0
+wall_factor = 2.0
 memory_mib = 768
 """
 
@@ -350,7 +351,7 @@ def _descendants() -> dict[int, str]:
 
 
 def _strays(before: set[int]) -> list[str]:
-    for _ in range(20):
+    for _ in range(600):
         left = {pid: line for pid, line in _descendants().items() if pid not in before}
         if not left:
             return []

@@ -97,7 +97,7 @@ class Said:
         return lines[0]
 
 
-def ended(process: subprocess.Popen[str], timeout: float = 300) -> Said:
+def ended(process: subprocess.Popen[str], timeout: float = 3600) -> Said:
     """Wait for a run, and for all it started to be gone."""
     out, error = process.communicate(timeout=timeout)
     nobody_left()
@@ -250,7 +250,7 @@ def adopting() -> Iterator[None]:
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 0)
 
 
-def nobody_left(seconds: float = 20.0) -> None:
+def nobody_left(seconds: float = 300.0) -> None:
     """No process of a run is left, or is gone soon; other runs than that must not go on."""
     deadline = time.monotonic() + seconds
     while left := [

@@ -174,7 +174,7 @@ def database_url(root: Path) -> str:
 
 def nbgrader(root: Path, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "nbgrader", *arguments], cwd=root, text=True, timeout=120,
+        [sys.executable, "-m", "nbgrader", *arguments], cwd=root, text=True, timeout=1200,
         capture_output=True,
         env=os.environ | {"HOME": str(root), "JUPYTER_CONFIG_DIR": str(root / "none"),
                           "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},

@@ -29,7 +29,7 @@ def main(sock):
         stream.flush()
 """
 SMALL = Limits(
-    cpu_seconds=10, wall_seconds=20, memory_mib=200, processes=12, open_files=40, file_mib=4,
+    cpu_seconds=10, wall_seconds=600, memory_mib=200, processes=12, open_files=40, file_mib=4,
     scratch_mib=8,
 )  # fmt: skip
 NAMESPACES = {f"{n}-namespace" for n in watch.NAMESPACES.values()}
@@ -78,7 +78,7 @@ def need(server: ForkServer, name: str) -> None:
         pytest.skip(f"no {name} here: {server.reasons.get(name)}")
 
 
-def run(worker: WorkerProcess, source: str, timeout: float = 20.0) -> object:
+def run(worker: WorkerProcess, source: str, timeout: float = 600.0) -> object:
     """What `source` leaves in `result`, or what it raised; None when the worker is gone."""
     worker.sock.settimeout(timeout)
     worker.sock.sendall(json.dumps(source).encode() + b"\n")

@@ -30,7 +30,7 @@ def run_grade(results, *options, submitted=SAMPLES, **kwargs):
         sys.executable, "-m", "autograder", "grade", "layernorm", "--no-gradebook",
         "--submitted", str(submitted), "--results", str(results), *options,
     ]  # fmt: skip
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, **kwargs)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600, **kwargs)
 
 
 def without_times(results: Path) -> str:
@@ -117,7 +117,7 @@ def test_a_killed_run_is_finished_by_the_next_and_ends_in_the_same_tables(graded
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     units = tmp_path / "units"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while time.monotonic() < end and len(list(units.glob("*.json"))) < 4:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_two_runs_at_once_wait_for_each_other(graded, tmp_path):
         )
         for _ in range(2)
     ]  # fmt: skip
-    said = [run.communicate(timeout=120)[0] for run in runs]
+    said = [run.communicate(timeout=1200)[0] for run in runs]
     assert [run.returncode for run in runs] == [first.returncode] * 2, said
     assert without_times(tmp_path / "both") == without_times(tmp_path / "alone")
 
@@ -177,7 +177,7 @@ def test_a_copy_scores_what_the_original_scores(graded, tmp_path):
 def test_bad_use_is_one_line_and_exit_code_2(arguments, code, said):
     run = subprocess.run(
         [sys.executable, "-m", "autograder", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert run.returncode == code and said in run.stderr
     assert "Traceback" not in run.stderr
@@ -189,7 +189,7 @@ def test_doctor_says_what_is_on_and_what_each_protection_stops():
 
     run = subprocess.run(
         [sys.executable, "-m", "autograder", "doctor"],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     lines = {line.split()[1]: line for line in run.stdout.splitlines()[: len(STOPS)]}
     assert set(lines) == set(STOPS)

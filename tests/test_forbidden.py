@@ -447,10 +447,10 @@ def test_hostile_code_ends_quickly_and_does_not_hide_a_call_beside_it(source):
     inside = (
         "def layer_norm(x, w, b, e):\n" + textwrap.indent(source, "    ") + "\n    return f(x)\n"
     )
-    start = time.monotonic()
+    start = time.process_time()
     assert search(source + "\n" + F + "LayerNorm = F.layer_norm\n")
     search(inside)
-    assert time.monotonic() - start < 8
+    assert time.process_time() - start < 8
 
 
 def test_what_is_too_nested_to_follow_is_for_review():

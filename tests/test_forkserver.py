@@ -52,7 +52,7 @@ def server(request: pytest.FixtureRequest, worker_file: Path) -> Iterator[ForkSe
         yield server
 
 
-def run(worker: WorkerProcess, source: str, timeout: float = 20.0) -> object:
+def run(worker: WorkerProcess, source: str, timeout: float = 600.0) -> object:
     """What `source` leaves in `result`; None when the worker is gone."""
     worker.sock.settimeout(timeout)
     worker.sock.sendall(json.dumps(source).encode() + b"\n")
@@ -60,7 +60,7 @@ def run(worker: WorkerProcess, source: str, timeout: float = 20.0) -> object:
     return json.loads(line) if line else None
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def wait_for(condition: Callable[[], bool], seconds: float = 300.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -100,7 +100,7 @@ def test_a_worker_answers_until_it_is_killed(server: ForkServer) -> None:
 def test_a_worker_ends_by_itself_when_its_socket_is_closed(server: ForkServer) -> None:
     worker = server.spawn()
     worker.sock.close()
-    end = worker.exit(timeout=5)
+    end = worker.exit(timeout=300)
     assert end == Exit(kind="exited", code=0, cpu_seconds=end.cpu_seconds)
 
 
@@ -118,7 +118,7 @@ def test_how_a_worker_ended_is_told(
 ) -> None:
     with server.spawn() as worker:
         assert run(worker, source) is None
-        end = worker.exit(timeout=5)
+        end = worker.exit(timeout=300)
         assert (end.kind, end.code, end.signal) == (kind, code, number)
 
 
@@ -126,7 +126,7 @@ def test_abort_ends_a_worker(server: ForkServer) -> None:
     """As first process of a namespace it ignores SIGABRT; the C library then faults instead."""
     with server.spawn() as worker:
         assert run(worker, "import os; os.abort()") is None
-        end = worker.exit(timeout=5)
+        end = worker.exit(timeout=300)
         assert end.kind == "signal"
         assert end.signal in (signal.SIGABRT, signal.SIGSEGV, signal.SIGILL)
 
@@ -206,7 +206,7 @@ from autograder.sandbox.forkserver import ForkServer
 server = ForkServer(preload=(), worker=[Path({worker!r})], **{options})
 workers = [server.spawn() for _ in range(2)]
 print(server._process.pid, *[w.pid for w in workers], flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -225,7 +225,7 @@ def test_when_the_grader_is_killed_nothing_is_left(mode: str, worker_file: Path)
 
 @linux_only
 def test_when_the_grader_is_killed_during_the_start_nothing_is_left(tmp_path: Path) -> None:
-    (tmp_path / "worker.py").write_text("import time; time.sleep(60)")
+    (tmp_path / "worker.py").write_text("import time; time.sleep(3600)")
     source = GRADER.format(project=str(PROJECT), worker=str(tmp_path / "worker.py"), options={})
     source = source.replace("workers =", "print(server._process.pid, flush=True)\nworkers =")
     grader = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
@@ -287,7 +287,7 @@ def test_when_the_server_is_killed_it_is_said(worker_file: Path) -> None:
         worker = server.spawn()
         os.kill(int(watch.status(worker.pid)["PPid"]), signal.SIGKILL)
         with pytest.raises(SandboxError, match="server died"):
-            worker.exit(timeout=5)
+            worker.exit(timeout=300)
         assert wait_for(lambda: not exists(worker.pid))
 
 
@@ -328,7 +328,8 @@ def leaks(server: ForkServer, times: int) -> dict[str, tuple[float, float]]:
     time.sleep(0.2)
     before = measure()
     work(times)
-    time.sleep(0.2)  # the supervisor closes its end after telling us
+    # The supervisor closes its end after telling us.
+    wait_for(lambda: all(after <= before[k] for k, after in measure().items() if k != "KiB"), 60)
     after = measure()
     return {k: (before[k], after[k]) for k in before}
 
@@ -354,11 +355,11 @@ def test_torch_is_loaded_and_computes_in_a_worker(worker_file: Path) -> None:
 import sys, time
 loaded = "torch" in sys.modules and "matplotlib.pyplot" in sys.modules
 import torch, matplotlib, matplotlib.pyplot as plt
-start = time.perf_counter()
+start = time.process_time()
 x = torch.randn(512, 2048, generator=torch.Generator().manual_seed(0), requires_grad=True)
 y = torch.nn.functional.layer_norm(x, (2048,))
 (y @ y.T).sum().backward()
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 figure, axes = plt.subplots()
 axes.plot([1, 2, 3])
 figure.savefig("figure.png")

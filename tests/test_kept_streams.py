@@ -43,7 +43,7 @@ def chatty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(root: Path, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *arguments],
-        cwd=root, capture_output=True, text=True, timeout=300, input=given,
+        cwd=root, capture_output=True, text=True, timeout=3600, input=given,
     )  # fmt: skip
 
 

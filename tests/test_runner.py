@@ -26,7 +26,7 @@ def runner():
     assert json.loads(process.stdout.readline())["ready"]
     yield process
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(600) == 0
 
 
 def put(runner, number: int, student: str) -> None:

@@ -98,7 +98,7 @@ def student(request):
     ours, theirs = socket.socketpair()
     thread = threading.Thread(target=worker.main, args=(theirs,), daemon=True)
     thread.start()
-    link = RemoteLink(ours, suite(), time.monotonic() + 60)
+    link = RemoteLink(ours, suite(), time.monotonic() + 600)
     assert link.start([Cell], seed=1) == []
     yield Student(link)
     ours.close()
@@ -240,7 +240,7 @@ def remote(source=SOURCE, **budget):
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     _running.append((ours, thread))
-    link = RemoteLink(ours, suite(**budget), time.monotonic() + 60)
+    link = RemoteLink(ours, suite(**budget), time.monotonic() + 600)
     cell = type("C", (), {"index": 3, "source": source})
     return link, link.start([cell], seed=1)
 
@@ -334,7 +334,7 @@ def test_a_cell_may_be_as_long_as_a_header():
     cell = SimpleNamespace(index=3, origin="solution", source=source)
     ours, theirs = socket.socketpair()
     threading.Thread(target=worker.main, args=(theirs,), daemon=True).start()
-    link = RemoteLink(ours, suite(), time.monotonic() + 60)
+    link = RemoteLink(ours, suite(), time.monotonic() + 600)
     assert link.start([cell], seed=1) == []
     assert torch.equal(Student(link).f(X), X + 1)
     ours.close()

@@ -96,7 +96,7 @@ def ends_well(place, tree, encoding, damage):
         at = where * len(data) // 1000
         data = data[:at] + put + data[at + length :]
     path.write_bytes(data)
-    start = time.monotonic()
+    start = time.process_time()
     try:
         got = read(path, base)
     except Unreadable as unreadable:
@@ -109,7 +109,7 @@ def ends_well(place, tree, encoding, damage):
             cell.source.encode("utf-8")
         found = forbidden.find(got.cells, ["area"], {"area": ["torch.nn.functional.layer_norm"]})
         assert all(f.exercise == "area" and f.line >= 1 for f in found)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 QUIET = {

@@ -32,7 +32,7 @@ def graded(tmp_path_factory):
     folder = make_course(tmp_path_factory.mktemp("course"))
     run = subprocess.run(
         [sys.executable, "-m", "autograder", "grade", "layernorm", "--course", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
+        cwd=ROOT, capture_output=True, text=True, timeout=3600,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     nbgrader(folder, "generate_feedback", "layernorm")
@@ -117,7 +117,7 @@ def test_the_suite_is_out_of_reach_of_learner_code(graded):
     assert {t["verdict"] for t in tests} == {"wrong"}
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     probe = subprocess.run(
-        [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=1200,
         env=environment, cwd=ROOT,
     )  # fmt: skip
     assert probe.stdout.split() == ["0", "0"], probe.stdout + probe.stderr
@@ -153,7 +153,7 @@ def memory():
 server = ForkServer()
 worker = server.spawn(Limits())
 suite = Suite("probe", [], "", Budget(call_seconds=60), {}, "zero", [], None)
-link = RemoteLink(worker.sock, suite, time.monotonic() + 100)
+link = RemoteLink(worker.sock, suite, time.monotonic() + 1000)
 link.start([type("Cell", (), {"index": 1, "source": source})], 1)
 student = Student(link)
 print(student.files(), student.memory())

@@ -18,7 +18,7 @@ from . import cgroup, watch
 from .channel import Channel
 from .family import Family
 
-_END_MILLISECONDS = 5000
+_END_MILLISECONDS = 60_000
 
 
 @dataclass(eq=False)

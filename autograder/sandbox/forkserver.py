@@ -36,9 +36,10 @@ WORKER_FILES = tuple(_HERE.parent / f"{name}.py" for name in _WORKER)
 _SUPERVISOR = (
     "import sys; sys.path.insert(0, {!r}); from autograder.sandbox.supervisor import main; main({})"
 )
-_START_SECONDS = 180.0
-_SPAWN_SECONDS = 60.0
-_END_SECONDS = 15.0
+# Long: a machine may be busy, and nothing that works waits for their end.
+_START_SECONDS = 900.0
+_SPAWN_SECONDS = 300.0
+_END_SECONDS = 120.0
 
 
 class WorkerProcess:

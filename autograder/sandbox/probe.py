@@ -16,10 +16,10 @@ from .ending import Worker
 if TYPE_CHECKING:
     from .supervisor import Supervisor
 
-_SECONDS = 60
+_SECONDS = 300
 _TICK = 0.03
 _LIMITS = {
-    "cpu_seconds": 10, "wall_seconds": 60, "memory_mib": 256, "processes": 16, "open_files": 64,
+    "cpu_seconds": 10, "wall_seconds": 300, "memory_mib": 256, "processes": 16, "open_files": 64,
     "file_mib": 1, "scratch_mib": 1,
 }  # fmt: skip
 
