@@ -23,10 +23,10 @@
 # The docstring of each exercise is the full specification. If you have the course's repository, its
 # README says how to run the hidden tests on this file: they name the mistake.
 #
-# **Rules.** Do not call a ready-made attention
-# (`torch.nn.functional.scaled_dot_product_attention`, `torch.nn.MultiheadAttention`,
-# `torch.nn.TransformerEncoderLayer`, and so on). `torch.softmax` is allowed. Keep the names and the
-# arguments of the functions.
+# **Rules.** Do not call a ready-made attention (`torch.nn.functional.scaled_dot_product_attention`,
+# `torch.nn.MultiheadAttention`, `torch.nn.TransformerEncoderLayer`, and so on). Cells of your own
+# may call all of this, to compare. Where one of your functions reaches it during a hidden test,
+# that test fails. `torch.softmax` is allowed. Keep the names and the arguments of the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `attention.ipynb`, without
 # renaming it.

@@ -26,8 +26,9 @@
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.batch_norm`,
 # `torch.nn.BatchNorm1d`, `torch.native_batch_norm`, layer, group or instance norm), nor a
-# ready-made fusion (`torch.nn.utils.fusion`). In exercise 3 do not call autograd either. Keep the
-# names and the arguments of the functions.
+# ready-made fusion (`torch.nn.utils.fusion`). In exercise 3 do not call autograd either. Cells of
+# your own may call all of this, to compare. Where one of your functions reaches it during a hidden
+# test, that test fails. Keep the names and the arguments of the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `batchnorm.ipynb`, without
 # renaming it.

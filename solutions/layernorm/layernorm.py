@@ -25,7 +25,9 @@
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.layer_norm`,
 # `torch.nn.LayerNorm`, `torch.native_layer_norm`, batch, group or instance norm). In exercise 3 do
-# not call autograd either. Keep the names and the arguments of the functions.
+# not call autograd either. Cells of your own may call all of this, to compare. Where one of your
+# functions reaches it during a hidden test, that test fails. Keep the names and the arguments of
+# the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `layernorm.ipynb`, without
 # renaming it.

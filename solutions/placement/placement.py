@@ -28,9 +28,10 @@
 # tests**. The docstring of each exercise is the full specification.
 #
 # **Rules.** This time ready-made norms are allowed: `nn.LayerNorm` and `nn.RMSNorm` are parts, and
-# where they go is the exercise. Do not use torch's ready-made Transformer layers. Keep the names and
-# the arguments, and the names of the parts that each docstring lists: the hidden tests load weights
-# by them.
+# where they go is the exercise. Do not use torch's ready-made Transformer layers. Cells of your own
+# may call them, to compare. Where one of your functions reaches them during a hidden test, that
+# test fails. Keep the names and the arguments, and the names of the parts that each docstring
+# lists: the hidden tests load weights by them.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `placement.ipynb`, without
 # renaming it.

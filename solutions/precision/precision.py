@@ -31,8 +31,9 @@
 #
 # **Rules.** Do not call a ready-made variance (`torch.var`, `torch.std`, `torch.var_mean`, ...) or
 # normalization (`torch.nn.functional.layer_norm` and its relatives). In exercise 3 do not take a
-# sum or a mean over the features either: a loop over them is the exercise. Keep the names and the
-# arguments of the functions.
+# sum or a mean over the features either: a loop over them is the exercise. Cells of your own may
+# call all of this, to compare. Where one of your functions reaches it during a hidden test, that
+# test fails. Keep the names and the arguments of the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `precision.ipynb`, without
 # renaming it.

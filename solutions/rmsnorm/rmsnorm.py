@@ -33,7 +33,9 @@
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.rms_norm`,
 # `torch.nn.RMSNorm`, `layer_norm`, `torch.nn.functional.normalize` and their relatives). In
-# exercise 2 do not call autograd either. Keep the names and the arguments of the functions.
+# exercise 2 do not call autograd either. Cells of your own may call all of this, to compare. Where
+# one of your functions reaches it during a hidden test, that test fails. Keep the names and the
+# arguments of the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `rmsnorm.ipynb`, without renaming
 # it.

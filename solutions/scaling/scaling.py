@@ -27,8 +27,9 @@
 # README says how to run the hidden tests on this file: they name the mistake.
 #
 # **Rules.** Do not call a ready-made normalization (layer, batch, group or instance norm) or
-# scikit-learn's scalers. `torch.mean`, `torch.var`, `torch.linalg` are yours to use. Keep the names
-# and the arguments of the functions.
+# scikit-learn's scalers. Cells of your own may call all of this, to compare. Where one of your
+# functions reaches it during a hidden test, that test fails. `torch.mean`, `torch.var`,
+# `torch.linalg` are yours to use. Keep the names and the arguments of the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `scaling.ipynb`, without renaming
 # it.

@@ -27,8 +27,9 @@
 # repository, its README says how to run the hidden tests on this file: they name the mistake.
 #
 # **Rules.** Do not call a ready-made normalization (`torch.nn.functional.batch_norm`,
-# `torch.nn.BatchNorm1d`, layer or group norm, and so on). Keep the names and the arguments of the
-# functions.
+# `torch.nn.BatchNorm1d`, layer or group norm, and so on). Cells of your own may call all of this,
+# to compare. Where one of your functions reaches it during a hidden test, that test fails. Keep the
+# names and the arguments of the functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `sequences.ipynb`, without
 # renaming it.

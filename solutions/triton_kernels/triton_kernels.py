@@ -35,12 +35,13 @@
 # visible checks is a good sign, but **it is not the same as passing the hidden tests**. The
 # docstring of each exercise is the full specification.
 #
-# **Rules.** The work on `x` is done in kernels: a function that launches none of its own earns
-# nothing. Around its kernels a function makes, reshapes and converts tensors and asks for their
-# shapes, but it does not compute with them: no `+` or `.item()`, no loop over numbers, no mean, root
-# or norm of torch. One sum is allowed, that of the partial results in exercise 3. Kernels use no
-# atomics and no locks. You may change the arguments of a kernel and write further ones; keep the
-# names and the arguments of the five functions.
+# **Rules.** The work on `x` is done in kernels. Around its kernels a function makes, reshapes and
+# converts tensors and asks for their shapes, but it does not compute with them: no `+` or `.item()`,
+# no loop over numbers, no mean, root or norm of torch. One sum is allowed, that of the partial
+# results in exercise 3. A line that computes outside of kernels fails each hidden test that comes to
+# it, and only those; cells of your own may compute what they like. Kernels use no atomics and no
+# locks. You may change the arguments of a kernel and write further ones; keep the names and the
+# arguments of the five functions.
 #
 # **How to hand in.** Save the notebook and hand in this one file, `triton_kernels.ipynb`, without
 # renaming it.
