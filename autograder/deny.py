@@ -21,6 +21,8 @@ from typing import Any, ClassVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import foreign
+
 
 def words(text: str) -> frozenset[str]:
     """The words of a text."""
@@ -60,6 +62,7 @@ class Set:
     asks: what an exercise that picks it asks a learner to do.
     operators: a regular expression that finds the names of torch's operators that are refused.
     functions: dotted names of Python functions, for what torch does without an operator of its own.
+    packages: Python packages none of whose code may run.
     only: the operators that may run, and no others.
     pointwise: beside `only`, those that treat each number by itself.
     no_graph: autograd records nothing.
@@ -68,6 +71,7 @@ class Set:
     asks: str
     operators: str = ""
     functions: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     only: frozenset[str] = frozenset()
     pointwise: bool = False
     no_graph: bool = False
@@ -85,13 +89,22 @@ SETS = {
         "write it yourself",
         rf"(layer|batch|group|instance|rms)_?norm|{_LAYOUTS}",
         ("torch.nn.functional.local_response_norm", *_INTO_PARTS),
+        ("sklearn", "scipy.stats", "scipy.cluster"),
     ),
     # A vector of a given length is RMSNorm up to a factor.
     "unit-vectors": Set(
         "write it yourself", r"renorm|weight_norm|norm_except_dim",
         ("torch.nn.functional.normalize",),
     ),
-    "variance": Set("write it yourself", r"(^|::|_)(var|std)(_mean)?(\.|$)|::(cov|corrcoef)$"),
+    "variance": Set(
+        "write it yourself", r"(^|::|_)(var|std)(_mean)?(\.|$)|::(cov|corrcoef)$",
+        (
+            *(f"numpy.{name}" for name in ("var", "std", "nanvar", "nanstd", "cov")),
+            *(f"numpy._core._methods.{name}" for name in ("_var", "_std")),  # of arrays
+            "numpy.ma.MaskedArray.var",
+        ),
+        ("statistics", "scipy", "sklearn"),
+    ),
     "attention": Set(
         "write it yourself",
         rf"attention|multi_head|_transformer_encoder|{_LAYOUTS}",
@@ -175,7 +188,7 @@ def names(sets: Collection[str]) -> frozenset[str]:
     """All that may be reported as reached where these sets are in force."""
     found = set()
     for one in (SETS[name] for name in sets):
-        found |= set(one.functions) | {name for name in _operators(one)}
+        found |= {*one.functions, *one.packages, *_operators(one)}
         if one.only:
             found |= {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
         if one.no_graph:
@@ -203,6 +216,7 @@ def _operators(one: Set) -> list[str]:
 
 def prepare(sets: Collection[str]) -> None:
     """Put guards before what these sets refuse. They are asleep until `refusing`."""
+    aliased: dict[int, tuple[Any, Any]] = {}
     for name in sorted(sets):
         one = SETS[name]
         for operator in _operators(one):
@@ -211,9 +225,13 @@ def prepare(sets: Collection[str]) -> None:
                     _guard_operator(refused_by, operator, key)
         for function in one.functions:
             if (refused_by := _new_guard(name, function)) is not None:
-                _guard_function(refused_by, function)
+                aliased.update(_guard_function(refused_by, function))
         if one.no_graph and (refused_by := _new_guard(name, "torch.autograd")) is not None:
             _guard_autograd(refused_by)
+    for module in list(sys.modules.values()):  # where a function has another name
+        for alias, value in list(getattr(module, "__dict__", {}).items()):
+            if id(value) in aliased:
+                setattr(module, alias, aliased[id(value)][1])
 
 
 def _new_guard(name: str, what: str) -> set[str] | None:
@@ -258,7 +276,8 @@ def _guard_operator(refused_by: set[str], operator: str, key: str) -> None:
         return  # an operator that has no kernel there
 
 
-def _guard_function(refused_by: set[str], path: str) -> None:
+def _guard_function(refused_by: set[str], path: str) -> dict[int, tuple[Any, Any]]:
+    """Guards it, and gives the original's `id`, original and guard."""
     holder, _, name = path.rpartition(".")
     parts = holder.split(".")
     owner: Any = importlib.import_module(parts[0])
@@ -276,6 +295,7 @@ def _guard_function(refused_by: set[str], path: str) -> None:
 
     del guard.__wrapped__
     setattr(owner, name, guard)
+    return {id(original): (original, guard)}
 
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -364,7 +384,9 @@ def refusing(sets: frozenset[str], whole: bool = True) -> Iterator[None]:
     if no_graph:
         _set_grad_enabled(False)
     try:
-        with (whole and _mode(sets)) or contextlib.nullcontext():
+        packages = frozenset().union(*(SETS[name].packages for name in sets))
+        mode = (whole and _mode(sets)) or contextlib.nullcontext()
+        with foreign.refusing(packages, reached), mode:
             yield
     finally:
         if no_graph:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
+from . import foreign
+
 
 class InstalledOnly:
     """Stands before Python's own finder, and refuses what lies outside of `folders`."""
@@ -21,6 +23,7 @@ class InstalledOnly:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> ModuleSpec | None:
+        foreign.importing(name)
         spec = PathFinder.find_spec(name, path, target)
         if spec is None:
             return None

@@ -324,7 +324,9 @@ STUDENTS: dict[str, Student] = {
     ),
     "student29": Student(
         "calls F.layer_norm",
-        _nothing_for_layer_norm(review=(("layer_norm", "forbidden-call"),)),
+        _nothing_for_layer_norm(
+            review=(("layer_norm", "operator-seen"),), verdicts=(("layer_norm", "error"),)
+        ),
         {**OWN_MODULE, "layer_norm": answers.LIBRARY},
     ),
     "student30": Student(

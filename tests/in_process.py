@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from autograder import forbidden, plan, protocol, submission, worker
+from autograder import plan, protocol, worker
 from autograder import suite as suites
 from autograder.compare import Mismatch
 from autograder.student import LocalLink
@@ -116,13 +116,6 @@ class Wire:
     def recv(self, size: int) -> bytes:
         data, self.sent = self.sent[:size], self.sent[size:]
         return data
-
-
-def kinds_found(assignment: str, name: str, source: str) -> set[str]:
-    """The kinds of finding in `source` as the cell of the exercise `name`."""
-    suite = load(assignment)
-    cell = submission.Cell(index=0, origin="solution", grade_id=name, source=source)
-    return {f.kind for f in forbidden.find([cell], suite.exercises, suite.forbidden)}
 
 
 def score(results: list[Graded]) -> float:

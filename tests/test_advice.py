@@ -95,7 +95,7 @@ def server():
 
 def link_to(server: ForkServer, **limits: bool) -> RemoteLink:
     worker = server.spawn(Limits(**limits))
-    suite = Suite("demo", [], "", Budget(), {}, "zero", frozenset(), None)
+    suite = Suite("demo", [], "", Budget(), {}, "zero", None)
     link = RemoteLink(worker.sock, suite, time.monotonic() + 600, worker.family)
     link.worker = worker  # left to the garbage collector, it would end
     return link
@@ -189,6 +189,9 @@ class Forger(RemoteLink):
         super().__init__(None, None, 0.0)
         self.reply = reply
 
+    def renew_allowance(self) -> None:
+        pass
+
     def start(self, cells, seed):
         return []
 
@@ -206,7 +209,7 @@ class Forger(RemoteLink):
     ],
 )  # fmt: skip
 def test_forged_replies_become_no_text_of_a_notice(reply):
-    suite = Suite("demo", [], "", Budget(), {}, "zero", frozenset(), None)
+    suite = Suite("demo", [], "", Budget(), {}, "zero", None)
     advisor = Advisor(suite, SimpleNamespace(cells=[Cell]), Forger(reply), None)
     advisor.assembler = Forger({"registers": 40, "spilled": 10**9, "STOLEN": 1})
     notices = advisor.notices([launch("copy", "constexpr", D=1000)], seed=1)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import statistics
 import threading
 import time
 
 import numpy as np
 import pytest
+import scipy.linalg
 import torch
 import torch.nn.functional as F
+from scipy import stats
+from sklearn import preprocessing
 from torch import nn
 
 from autograder import deny, worker
@@ -92,6 +96,8 @@ REFUSED = {
         "rms_norm in a subclass": lambda: F.rms_norm(X.as_subclass(nn.Parameter), (8,)),
         "the operator": lambda: torch.ops.aten.native_layer_norm(X, [8], None, None, 1e-5),
         "its parts": lambda: torch.ops.aten.rms_norm.default.decompose(X, [8]),
+        "a scaler of another package": lambda: preprocessing.StandardScaler().fit(X[0]),
+        "z scores of another package": lambda: stats.zscore(X[0]),
         "of the local responses": lambda: F.local_response_norm(X, 2),
         "in another layout": lambda: F.batch_norm(X.to_mkldnn(), ONES, ONES),
         "in a thread": in_a_thread,
@@ -113,6 +119,9 @@ REFUSED = {
         "of the base class": lambda: torch._C.TensorBase.var(X, -1, correction=0),
         "as torch refers to it": lambda: __import__("torch._refs")._refs.var(X, -1, correction=0),
         "cov": lambda: torch.cov(X[0]),
+        "of an array": lambda: np.var(X.numpy(), -1),
+        "of an array by its root": lambda: X.numpy().std(-1),
+        "of a list": lambda: statistics.pvariance([1.0, 2.0]),
         "corrcoef": lambda: torch.corrcoef(X[0]),
         "by vmap": lambda: torch.func.vmap(lambda row: row.var(-1))(X),
     },
@@ -125,6 +134,9 @@ REFUSED = {
     },
     "transformer-layers": {"a layer": lambda: nn.TransformerDecoderLayer(8, 2)(X, X)},
     "fusion": {
+        "under another name": lambda: nn.utils.fuse_linear_bn_weights(
+            ONES, ONES, ONES, ONES, 0.1, ONES, ONES
+        ),
         "of convolution and norm": lambda: nn.utils.fusion.fuse_conv_bn_eval(
             nn.Conv2d(3, 3, 1).eval(), nn.BatchNorm2d(3).eval()
         )
@@ -194,6 +206,8 @@ LET_PASS = {
         "by hand": lambda: (X - X.mean(-1, keepdim=True)) / (X.var(-1, keepdim=True) + 1).sqrt(),
         "softmax": lambda: X.softmax(-1),
         "a module of torch's": lambda: nn.Linear(8, 8)(X),
+        "of another package": lambda: scipy.linalg.eigh(X[0, :3, :3].numpy()),
+        "by NumPy": lambda: (X.numpy() - X.numpy().mean()) / np.var(X.numpy()),
     },
     "variance": {"by hand": lambda: (X - X.mean(-1, keepdim=True)).square().mean(-1)},
     "attention": {"by hand": lambda: (Q @ Q.transpose(-1, -2)).softmax(-1) @ Q},

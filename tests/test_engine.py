@@ -227,7 +227,7 @@ def test_an_internal_error_is_never_a_zero(monkeypatch):
     from autograder.suite import Budget, HiddenTest, Suite
 
     test = HiddenTest("t", "T", "layer_norm", 2.0, lambda: None, {}, ())
-    suite = Suite("demo", [test], "", Budget(), {}, "zero", [], None, ["layer_norm"])
+    suite = Suite("demo", [test], "", Budget(), {}, "zero", None, ["layer_norm"])
     unit = Unit(1, "x", 1, trouble="Traceback\nTypeError: in the test")
     unit.outcomes = [
         {"verdict": "internal-error", "message": "", "misconception": None, "link": None}

@@ -216,7 +216,7 @@ def test_generate_assignment_and_the_writer_know_the_same_cells(course: Path) ->
 
 def test_writing_the_same_result_again_changes_nothing(course: Path) -> None:
     result = result_of("student01", 3.0) | {
-        "review": [{"exercise": "layer_norm", "kind": "forbidden-call", "line": 4, "detail": "F.x"}]
+        "review": [{"exercise": "layer_norm", "kind": "suspicious", "line": 4, "detail": "f_back"}]
     }
     write_result(course, result)
     rows, times = (
@@ -294,16 +294,14 @@ def test_a_manual_grade_survives_and_asks_for_a_look_only_when_the_score_changed
 def test_a_flag_that_a_person_took_away_stays_away(course: Path) -> None:
     entry = {
         "exercise": "layer_norm",
-        "kind": "forbidden-call",
-        "line": 4,
-        "detail": "F.layer_norm",
+        "kind": "operator-seen",
+        "line": 0,
+        "detail": "aten::layer_norm",
     }
     result = result_of("student01", 0.0) | {"review": [entry]}
     write_result(course, result)
     assert facts_of(course)["student01"]["flagged"]
-    assert "not allowed here: line 4: F.layer_norm" in str(
-        facts_of(course)["student01"]["comments"]
-    )
+    assert "aten::layer_norm" not in str(facts_of(course)["student01"]["comments"])
     with Gradebook(database_url(course)) as book:
         book.find_submission_notebook("layernorm", "layernorm", "student01").flagged = False
         book.db.commit()

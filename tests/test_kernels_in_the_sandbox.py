@@ -43,7 +43,7 @@ class Cell:
 
 def submission(server: ForkServer, source: str, **budget: float) -> tuple[Student, list]:
     worker = server.spawn(Limits())
-    suite = Suite("demo", [], "", Budget(**budget), {}, "zero", frozenset(), None)
+    suite = Suite("demo", [], "", Budget(**budget), {}, "zero", None)
     link = RemoteLink(worker.sock, suite, time.monotonic() + 600, worker.family)
     link.worker = worker  # left to the garbage collector, it would end
     link.kernels = kernel_reply.jit_functions([source])

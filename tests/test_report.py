@@ -111,10 +111,7 @@ class _Page(HTMLParser):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("course") / "results" / "layernorm"
-    call = {
-        "exercise": "layer_norm", "kind": "forbidden-call", "line": 4, "detail": "F.layer_norm",
-        "source": "return F.layer_norm(x, x.shape[-1:])",
-    }  # fmt: skip
+    call = {"exercise": "layer_norm", "kind": "suspicious", "line": 4, "detail": "gc.get_objects"}
     twin = {"exercise": "layer_norm", "kind": "similar", "line": None, "detail": "student02"}
     write_report(
         _class(
@@ -139,7 +136,7 @@ def test_the_class_page_shows_scores_seed_and_first_mistake(report: Path) -> Non
     assert "1 wrong" in page.text
     assert "not graded" in page.text
     assert "the file is not JSON" in page.text
-    assert "forbidden-call layer_norm line 4 F.layer_norm" in page.text
+    assert "suspicious layer_norm line 4 gc.get_objects" in page.text
     assert page.text.index("student01") < page.text.index("student02")
     assert "mean 4.67 of 10" in page.text
     assert "median 2 of 10" in page.text
@@ -233,13 +230,9 @@ def test_the_learners_page_says_what_holds_and_what_does_not(report: Path) -> No
     assert "../../../_build/html/book/layernorm.html#biased-variance" in page.links
 
 
-def test_the_learners_page_shows_a_forbidden_call_but_not_what_is_for_the_instructor(
-    report: Path,
-) -> None:
+def test_the_learners_page_shows_nothing_of_what_is_for_the_instructor(report: Path) -> None:
     page = _Page(report / "feedback/student02.html")
-    assert "line 4 of your cell : F.layer_norm" in page.text.replace("cell:", "cell :")
-    assert "return F.layer_norm(x, x.shape[-1:])" in page.text
-    assert "similar" not in page.text
+    assert not {"similar", "suspicious", "gc.get_objects"} & set(page.text.split())
 
 
 def test_a_test_worth_no_points_still_gives_its_message(report: Path) -> None:
@@ -316,10 +309,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     submission["review"] = [
         {
             "exercise": "layer_norm",
-            "kind": "forbidden-call",
+            "kind": "suspicious",
             "line": 1,
             "detail": EVIL,
-            "source": EVIL,
         }
     ]
     for exercise in submission["exercises"]:
@@ -393,7 +385,7 @@ def test_csv_has_one_line_for_each_submission(report: Path) -> None:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert rows["student01"]["score"] == "10"
     assert rows["student02"]["first_mistake"] == "layer_norm: unbiased-variance"
-    assert rows["student02"]["review"].startswith("layer_norm line 4: forbidden-call F.layer_norm")
+    assert rows["student02"]["review"].startswith("layer_norm line 4: suspicious gc.get_objects")
     assert (rows["student03"]["score"], rows["student03"]["status"]) == ("", "ungraded")
     assert rows["student03"]["reason"] == "the file is not JSON"
 

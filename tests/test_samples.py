@@ -170,20 +170,11 @@ def test_each_submission_is_read_as_expected(student):
     assert [c.origin for c in got.cells].count("given") == 1
 
 
-def test_only_the_student_who_calls_the_library_is_found_to_call_it():
-    patterns = {
-        name: ["torch.nn.functional.layer_norm", "torch.nn.LayerNorm"] for name in EXERCISES
-    }
+def test_only_the_student_who_looks_beneath_is_shown_to_a_person_before_anything_ran():
     found = {
-        student: [
-            (f.exercise, f.kind, f.detail)
-            for f in forbidden.find(read(student).cells, EXERCISES, patterns)
-        ]
+        student: [f.detail for f in forbidden.find(read(student).cells, EXERCISES)]
         for student, expected in EXPECTED.items()
         if expected.outcome != "ungraded"
     }
-    looks_beneath = {"sys._getframe", "gc.get_objects", "f_back", "f_locals"}
-    assert {detail for _, kind, detail in found.pop("student33")} == looks_beneath
-    assert {student: hits for student, hits in found.items() if hits} == {
-        "student29": [("layer_norm", "forbidden-call", "F.layer_norm")]
-    }
+    assert set(found.pop("student33")) == {"_getframe", "get_objects", "f_back", "f_locals"}
+    assert {student: hits for student, hits in found.items() if hits} == {}

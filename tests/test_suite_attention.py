@@ -1,4 +1,4 @@
-"""The hidden suite of `attention`: who gets no marks, what a mistake costs, what is forbidden."""
+"""The hidden suite of `attention`: who gets no marks, what a mistake costs, what is refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import inspect
 
 import pytest
 import torch
+from by_hand import outcome
 from for_real import graded
-from in_process import grade, kinds_found, score
+from in_process import grade, score
 from torch import nn
 from torch.nn import functional as F
 
@@ -169,7 +170,7 @@ def test_nan_where_all_keys_are_padding_costs_its_own_tests_only():
     assert lost == {"test_nothing_but_padding", "test_gradients_at_padding"}
 
 
-# -- forbidden calls -------------------------------------------------------------------------------
+# -- what is to be written by hand -----------------------------------------------------------------
 
 READY_MADE = {
     "functional": "F.scaled_dot_product_attention(q, k, v)",
@@ -177,43 +178,46 @@ READY_MADE = {
     "math": "torch._scaled_dot_product_attention_math(q, k, v)[0]",
     "flash": "torch._scaled_dot_product_flash_attention_for_cpu(q, k, v)[0]",
     "aten": "torch.ops.aten.scaled_dot_product_attention(q, k, v)",
-    "aten, native": "torch.ops.aten._native_multi_head_attention(q, k, v, 8, 1)",
+    "aten, native": "torch._native_multi_head_attention(q, k, v, 8, 1, of(24, 8), of(24), v, v)",
     "module": "nn.MultiheadAttention(8, 1, batch_first=True)(q, k, v)[0]",
     "forward": "F.multi_head_attention_forward(q, k, v, 8, 1)[0]",
     "getattr": "getattr(F, 'scaled_dot_product_attention')(q, k, v)",
     "encoder layer": "nn.TransformerEncoderLayer(8, 1).self_attn(q, k, v)[0]",
-    "flex": "torch.nn.attention.flex_attention.flex_attention(q, k, v)",
+    "flex": "flex_attention(q[None], k[None], v[None])",
     "of ONNX": "torch.onnx.ops.attention(q, k, v)[0]",
 }
 OWN_WORK = {
     "softmax": "torch.softmax(q @ k.mT, -1) @ v",
     "functional softmax": "F.softmax(q @ k.transpose(-2, -1), dim=-1) @ v",
     "the learner's own": "my_attention(q, k, v)",
-    "linear": "F.linear(q, k) @ v",
+    "linear": "F.linear(q, k[0]) @ v",
     "einsum": "torch.einsum('bld,bsd->bls', q, k) @ v",
 }
 
 
-def found_in(name, expression):
+def called(name, expression):
     source = f"""import torch
 import torch.nn.functional as F
 from torch import nn
+{"from torch.nn.attention.flex_attention import flex_attention" if "flex" in expression else ""}
+def of(*shape): return torch.ones(shape)
 def my_attention(q, k, v): return v
 def {name}(q, k, v, key_padding_mask=None):
     return {expression}
 """
-    return kinds_found("attention", name, source)
+    q = torch.linspace(-2, 3, 128).reshape(2, 8, 8)
+    return outcome("attention", name, source, q, q.flip(1), q * q)
 
 
 @pytest.mark.parametrize("spelling", READY_MADE)
 @pytest.mark.parametrize("name", EXERCISES)
-def test_a_ready_made_attention_is_found_in_every_spelling(name, spelling):
-    assert found_in(name, READY_MADE[spelling]) == {"forbidden-call"}
+def test_a_ready_made_attention_is_noticed_in_every_spelling(name, spelling):
+    assert called(name, READY_MADE[spelling]).noticed
 
 
 @pytest.mark.parametrize("spelling", OWN_WORK)
 def test_the_learners_own_work_is_not_taken_for_a_ready_made_attention(spelling):
-    assert found_in("attention", OWN_WORK[spelling]) == set()
+    assert called("attention", OWN_WORK[spelling]).quiet
 
 
 # -- through notebook, sandbox and worker --------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The hidden suite of `layernorm`: who gets no marks, what a mistake costs, what is forbidden.
+"""The hidden suite of `layernorm`: who gets no marks, what a mistake costs, what is refused.
 
 What holds for every suite is in `test_every_suite.py`.
 """
@@ -11,8 +11,9 @@ import warnings
 import pytest
 import torch
 from alternatives.layernorm import module
+from by_hand import outcome
 from for_real import graded
-from in_process import grade, kinds_found, score
+from in_process import grade, score
 from torch import nn
 
 import solutions.layernorm.layernorm as reference
@@ -220,7 +221,7 @@ def test_a_cast_that_is_missing_keeps_the_points_for_gradients(function):
         assert {name for name in lost if "gradient" in name} == set()
 
 
-# -- forbidden calls -------------------------------------------------------------------------------
+# -- what is to be written by hand -----------------------------------------------------------------
 
 READY_MADE = {
     "functional": "F.layer_norm(x, (8,), w, b, e)",
@@ -235,11 +236,11 @@ READY_MADE = {
     "group norm": "F.group_norm(x, 1)",
     "instance norm": "nn.InstanceNorm1d(8)(x)",
     "batch norm": "F.batch_norm(x.t(), None, None, training=True)",
-    "batch norm without statistics": "torch.ops.aten._native_batch_norm_legit.no_stats(x)",
+    "without statistics": "aten._native_batch_norm_legit.no_stats(x, w, b, True, 0.1, e)[0]",
     "rms norm": "torch.rms_norm(x - x.mean(-1, keepdim=True), (8,))",
     "fused rms norm": "torch.ops.aten._fused_rms_norm(x, (8,), None, e)",
     "functional layer": "torch.nn.modules.activation.F.layer_norm(x, (8,))",
-    "decomposition": "torch._refs.native_layer_norm(x, (8,), w, b, e)",
+    "decomposition": "torch._refs.native_layer_norm(x, (8,), w, b, e)[0]",
     "in a block": "nn.TransformerEncoderLayer(8, 1).norm1(x)",
 }
 OWN_WORK = {
@@ -247,47 +248,89 @@ OWN_WORK = {
     "unit vectors": "F.normalize(x, dim=-1)",
     "statistics": "torch.var_mean(x, -1, correction=0)[0] + torch.std_mean(x)[1] + x.std()",
     "parameters": "nn.Parameter(torch.ones(8))",
-    "a Function": "type('Norm', (torch.autograd.Function,), {}).apply(x)",
+    "a Function": "type('N', (torch.autograd.Function,), {'forward': lambda _, x: 2 * x}).apply(x)",
     "the learner's own": "LayerNorm(8)(x)",
 }
+# What a gradient may not come from, after `y = f(x)`. g is the gradient of y.
 AUTOGRAD = {
-    "grad": "torch.autograd.grad(y, x, g)",
+    "grad": "torch.autograd.grad(y, x, g)[0]",
     "backward": "(x * w).sum().backward()",
-    "vjp": "torch.func.vjp(f, x)",
-    "functional": "torch.autograd.functional.vjp(f, x, g)",
-    "torch's own backward": "torch.ops.aten.native_layer_norm_backward(g, x)",
+    "vjp": "torch.func.vjp(f, x)[1](g)[0]",
+    "functional": "torch.autograd.functional.vjp(f, x, g)[1]",
+    "method": "y.backward(g)",
+    "in arithmetic": "torch.relu(2 * y).backward(g)",
+    "of a module": "M()(x).backward(g)",
+    "of its method": "M().forward(x).backward(g)",
+    "by map": "list(map(f, [x]))[0].backward(g)",
+    "of an attribute": "y.mT.backward(g)",
+    "getattr": "getattr(y, 'back' + 'ward')(g)",
+    "getattr of a parameter": "getattr(x.sum(), 'backward')()",
+    "methodcaller": "__import__('operator').methodcaller('backward', g)(y)",
+    "handed on": "list(map(y.backward, [g]))[0]",
+    "its class": "y.__class__.backward(y, g)",
+    "its type": "type(y).backward(y, g)",
+    "class in its module": "torch._tensor.Tensor.backward(y, g)",
+    "parameter class": "nn.Parameter.backward(y, g)",
+    "engine": "torch.autograd.Variable._execution_engine.run_backward((y,), (g,), *PASS)",
+    "new engine": "torch._C._ImperativeEngine().run_backward((y,), (g,), *PASS)",
+    "graph module": "torch.autograd.graph._engine_run_backward((y,), (g,), *PASS)",
+    "forwards": "forwards(lambda: torch._unpack_dual(f(torch._make_dual(x, g, 0)), 0)[1])",
+    "forwards by its operator": "forwards(lambda: torch.ops.aten._make_dual.default(x, g, 0))",
+    "node": "y.grad_fn(g)",
+    "nodes": "[n for n, _ in y.grad_fn.next_functions][0](g)",
 }
 
 
-def found_in(name, expression):
+def called(name, expression):
     source = f"""import torch
+{"import torch._refs" if "_refs" in expression else ""}
 import torch.nn.functional as F
 from torch import nn
 class LayerNorm(nn.Module):
+    def __init__(self, d): super().__init__()
     def forward(self, x): return x
+aten = torch.ops.aten
+PASS = False, False, (), True, True
+def f(x): return x * x
+class M(nn.Module):
+    def forward(self, x): return f(x)
+def forwards(function):
+    with torch.autograd.forward_ad.dual_level(): return function()
 def {name}(x, w, b, e):
+    x, g = x.clone().requires_grad_(), torch.ones(8, 8)
+    y = f(x)
     return {expression}
 """
-    return kinds_found("layernorm", name, source)
+    x = torch.linspace(-2, 3, 64).reshape(8, 8)
+    return outcome("layernorm", name, source, x, torch.ones(8), torch.zeros(8), 1e-5)
 
 
 @pytest.mark.parametrize("spelling", READY_MADE)
 @pytest.mark.parametrize("name", ["layer_norm", "layer_norm_backward"])
-def test_a_ready_made_norm_is_found_in_every_spelling(name, spelling):
-    assert found_in(name, READY_MADE[spelling]) == {"forbidden-call"}
+def test_a_ready_made_norm_is_noticed_in_every_spelling(name, spelling):
+    assert called(name, READY_MADE[spelling]).noticed
 
 
 @pytest.mark.parametrize("spelling", OWN_WORK)
 @pytest.mark.parametrize("name", ["layer_norm", "layer_norm_backward"])
 def test_the_learners_own_work_is_not_taken_for_a_ready_made_norm(name, spelling):
-    assert found_in(name, OWN_WORK[spelling]) == set()
+    assert called(name, OWN_WORK[spelling]).quiet
 
 
 @pytest.mark.parametrize("spelling", AUTOGRAD)
-def test_autograd_is_forbidden_in_the_backward_exercise_only(spelling):
-    assert found_in("layer_norm_backward", AUTOGRAD[spelling]) == {"forbidden-call"}
-    if "layer_norm" not in AUTOGRAD[spelling]:
-        assert found_in("layer_norm", AUTOGRAD[spelling]) == set()
+def test_autograd_gives_nothing_in_the_backward_exercise_only(spelling):
+    backward = called("layer_norm_backward", AUTOGRAD[spelling])
+    # Where no graph is recorded there is none to walk: that is an error, too.
+    assert backward.refused in ("torch.autograd", "aten::_make_dual") or backward.error
+    forward = called("layer_norm", AUTOGRAD[spelling])
+    assert forward.refused is None and forward.error is None
+
+
+def test_torchs_own_backward_pass_is_a_ready_made_norm():
+    statistics = "x.mean(-1, keepdim=True), x.std(-1, keepdim=True)"
+    backward = f"aten.native_layer_norm_backward(y, x, [8], {statistics}, w, b, [True] * 3)"
+    for name in ("layer_norm", "layer_norm_backward"):
+        assert called(name, backward).refused == "aten::native_layer_norm_backward"
 
 
 # -- through notebook, sandbox and worker --------------------------------------------------------
@@ -339,5 +382,8 @@ def test_for_real_a_listing_gets_the_points_of_what_it_does_right(tmp_path):
 def test_for_real_a_ready_made_layer_norm_gets_no_points(tmp_path):
     exercises, result = graded("layernorm", tmp_path, {"layer_norm": WITHOUT_WORK})
     assert exercises["layer_norm"]["score"] == 0
-    found = [(r["kind"], r["line"]) for r in result["review"] if r["exercise"] == "layer_norm"]
-    assert ("forbidden-call", 3) in found
+    assert [(r["exercise"], r["kind"], r["detail"]) for r in result["review"]] == [
+        ("layer_norm", "operator-seen", "aten::layer_norm")
+    ]
+    said = {t["message"] for t in exercises["layer_norm"]["tests"]}
+    assert any("write it yourself, and line 3 of your cell reached" in message for message in said)

@@ -1,4 +1,4 @@
-"""The hidden suite of `placement`: who gets no marks, what a mistake costs, what is forbidden."""
+"""The hidden suite of `placement`: who gets no marks, what a mistake costs, what is refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import copy
 
 import pytest
 import torch
-from in_process import grade, load, score
+from by_hand import outcome
+from in_process import grade, score
 from torch import nn
 
 import solutions.placement.placement as reference
-from autograder import forbidden, submission
 
 BLOCKS = {"PostLNBlock": reference.PostLNBlock, "PreLNBlock": reference.PreLNBlock}
 
@@ -141,19 +141,36 @@ def test_a_parameter_the_loss_does_not_depend_on_counts_as_zero():
     assert reference.gradient_norms([block], x) == reference.gradient_norms([plain], x)
 
 
-# -- forbidden calls -------------------------------------------------------------------------------
+# -- what is to be written by hand -----------------------------------------------------------------
+
+READY_MADE = {
+    "encoder layer": "nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)(x)",
+    "its fast path": "fast(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), x)",
+    "encoder": "nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 1)(x)",
+    "decoder layer": "nn.TransformerDecoderLayer(8, 2, 16)(x, x)",
+}
+OWN_WORK = {
+    "a norm": "nn.LayerNorm(8)(x)",
+    "attention": "nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)[0]",
+    "ready-made attention": "torch.nn.functional.scaled_dot_product_attention(x, x, x)",
+}
 
 
-def found_in(body):
-    source = f"class PreLNBlock(nn.Module):\n    def __init__(self, d, h, f):\n        {body}\n"
-    cells = [
-        submission.Cell(index=0, origin="given", grade_id=None, source="from torch import nn"),
-        submission.Cell(index=1, origin="solution", grade_id="PreLNBlock", source=source),
-    ]
-    suite = load("placement")
-    return {f.kind for f in forbidden.find(cells, suite.exercises, suite.forbidden)}
+def called(expression):
+    source = f"""
+def fast(layer, x):
+    with torch.inference_mode(): return layer(x).clone()
+def PreLNBlock(x):
+    return {expression}
+"""
+    return outcome("placement", "PreLNBlock", source, torch.linspace(-2, 3, 80).reshape(2, 5, 8))
 
 
-def test_torchs_ready_made_layer_is_forbidden_and_its_norm_is_not():
-    assert found_in("self.m = nn.TransformerEncoderLayer(d, h, f)") == {"forbidden-call"}
-    assert found_in("self.n = nn.LayerNorm(d)") == set()
+@pytest.mark.parametrize("spelling", READY_MADE)
+def test_torchs_ready_made_layer_is_refused(spelling):
+    assert called(READY_MADE[spelling]).refused
+
+
+@pytest.mark.parametrize("spelling", OWN_WORK)
+def test_parts_of_it_are_not(spelling):
+    assert called(OWN_WORK[spelling]).quiet

@@ -9,8 +9,9 @@ import inspect
 
 import pytest
 import torch
+from by_hand import outcome
 from for_real import graded
-from in_process import grade, kinds_found, load, score
+from in_process import grade, load, score
 from sklearn import preprocessing
 
 import solutions.scaling.scaling as reference
@@ -147,7 +148,7 @@ def test_an_unbiased_variance_costs_a_third_and_a_lost_digit_its_own_test():
     assert cost("saturated_fraction", plain) == (0.25, {"test_far_out"})
 
 
-# -- forbidden calls -------------------------------------------------------------------------------
+# -- what is to be written by hand -----------------------------------------------------------------
 
 READY_MADE = {
     "layer norm": "torch.nn.functional.layer_norm(x, x.shape)",
@@ -159,27 +160,36 @@ READY_MADE = {
 OWN_WORK = {
     "statistics": "torch.var_mean(x, 0)[0] + x.std(0) + x.amax(0) + torch.aminmax(x).max",
     "linear algebra": "torch.linalg.eigh(x)[1] @ torch.linalg.svd(x)[0] + torch.cov(x)",
-    "layers": "torch.nn.functional.linear(torch.relu(x), torch.nn.Linear(2, 2).weight)",
+    "layers": "torch.nn.functional.linear(torch.relu(x), torch.nn.Linear(3, 3).weight)",
     "unit vectors": "torch.nn.functional.normalize(x)",
 }
 
 
-def found_in(expression):
-    source = (
-        "import scipy.stats\nimport sklearn.decomposition\nimport sklearn.preprocessing\n"
-        f"import torch\ndef standardize(x, dim, eps):\n    return {expression}\n"
-    )
-    return kinds_found("scaling", "standardize", source)
+def called(expression, before=""):
+    names = ("scipy.stats", "sklearn.preprocessing", "sklearn.decomposition")
+    imports = "".join(f"import {name}\n" for name in names if name in expression)
+    source = f"{imports}{before}def standardize(x, dim, eps):\n    return {expression}\n"
+    x = torch.tensor([[1.0, 5.0, 2.0], [3.0, 0.0, 4.0], [2.0, 1.0, -4.0]])
+    return outcome("scaling", "standardize", source, x, 0, 1e-5)
 
 
 @pytest.mark.parametrize("spelling", READY_MADE)
-def test_a_ready_made_scaler_is_found(spelling):
-    assert found_in(READY_MADE[spelling]) == {"forbidden-call"}
+def test_a_ready_made_scaler_is_refused(spelling):
+    assert called(READY_MADE[spelling]).refused
 
 
 @pytest.mark.parametrize("spelling", OWN_WORK)
 def test_the_learners_own_work_is_not_taken_for_a_ready_made_scaler(spelling):
-    assert found_in(OWN_WORK[spelling]) == set()
+    assert called(OWN_WORK[spelling]).quiet
+
+
+def test_a_package_is_refused_where_it_is_called_and_not_where_it_is_loaded():
+    late = "torch.tensor(importlib.import_module('scipy.stats').zscore(x.numpy()))"
+    assert called(late, "import importlib\n").refused == "scipy.stats"
+    loaded = "x if importlib.import_module('scipy.stats') else None"
+    assert called(loaded, "import importlib\n").quiet
+    compared = "import sklearn.preprocessing as s\ns.StandardScaler().fit(torch.ones(3, 3))\n"
+    assert called("x - x.mean(dim)", compared).quiet
 
 
 # -- through notebook, sandbox and worker ----------------------------------------------------------
