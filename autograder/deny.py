@@ -83,6 +83,18 @@ _NUMBERS_OUT = tuple(
                  "_typed_storage", "untyped_storage")
 )  # fmt: skip
 
+# What NumPy and Python have of the kind. NumPy's own methods call the first ones.
+_VARIANCES = tuple(
+    f"{module}.{name}"
+    for module, found in {
+        "numpy._core._methods": "_var _std",
+        "numpy": "var std nanvar nanstd cov corrcoef",
+        "numpy.ma.MaskedArray": "var std",
+        "statistics": "variance pvariance stdev pstdev covariance correlation NormalDist",
+    }.items()
+    for name in found.split()
+)
+
 SETS = {
     # Any ready-made normalization can be made to give the others by reshaping.
     "norms": Set(
@@ -97,13 +109,8 @@ SETS = {
         ("torch.nn.functional.normalize",),
     ),
     "variance": Set(
-        "write it yourself", r"(^|::|_)(var|std)(_mean)?(\.|$)|::(cov|corrcoef)$",
-        (
-            *(f"numpy.{name}" for name in ("var", "std", "nanvar", "nanstd", "cov")),
-            *(f"numpy._core._methods.{name}" for name in ("_var", "_std")),  # of arrays
-            "numpy.ma.MaskedArray.var",
-        ),
-        ("statistics", "scipy", "sklearn"),
+        "write it yourself", r"(^|::|_)(var|std)(_mean)?(\.|$)|::(cov|corrcoef)$", _VARIANCES,
+        ("scipy", "sklearn"),
     ),
     "attention": Set(
         "write it yourself",
@@ -216,7 +223,6 @@ def _operators(one: Set) -> list[str]:
 
 def prepare(sets: Collection[str]) -> None:
     """Put guards before what these sets refuse. They are asleep until `refusing`."""
-    aliased: dict[int, tuple[Any, Any]] = {}
     for name in sorted(sets):
         one = SETS[name]
         for operator in _operators(one):
@@ -225,13 +231,9 @@ def prepare(sets: Collection[str]) -> None:
                     _guard_operator(refused_by, operator, key)
         for function in one.functions:
             if (refused_by := _new_guard(name, function)) is not None:
-                aliased.update(_guard_function(refused_by, function))
+                _guard_function(refused_by, function)
         if one.no_graph and (refused_by := _new_guard(name, "torch.autograd")) is not None:
             _guard_autograd(refused_by)
-    for module in list(sys.modules.values()):  # where a function has another name
-        for alias, value in list(getattr(module, "__dict__", {}).items()):
-            if id(value) in aliased:
-                setattr(module, alias, aliased[id(value)][1])
 
 
 def _new_guard(name: str, what: str) -> set[str] | None:
@@ -276,8 +278,7 @@ def _guard_operator(refused_by: set[str], operator: str, key: str) -> None:
         return  # an operator that has no kernel there
 
 
-def _guard_function(refused_by: set[str], path: str) -> dict[int, tuple[Any, Any]]:
-    """Guards it, and gives the original's `id`, original and guard."""
+def _guard_function(refused_by: set[str], path: str) -> None:
     holder, _, name = path.rpartition(".")
     parts = holder.split(".")
     owner: Any = importlib.import_module(parts[0])
@@ -295,7 +296,9 @@ def _guard_function(refused_by: set[str], path: str) -> dict[int, tuple[Any, Any
 
     del guard.__wrapped__
     setattr(owner, name, guard)
-    return {id(original): (original, guard)}
+    for module in list(sys.modules.values()):  # whoever has imported it by its name
+        if getattr(module, "__dict__", {}).get(name) is original:
+            setattr(module, name, guard)
 
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -176,5 +176,5 @@ def test_only_the_student_who_looks_beneath_is_shown_to_a_person_before_anything
         for student, expected in EXPECTED.items()
         if expected.outcome != "ungraded"
     }
-    assert set(found.pop("student33")) == {"_getframe", "get_objects", "f_back", "f_locals"}
+    assert {"_getframe", "get_objects", "f_back", "f_locals"} <= set(found.pop("student33"))
     assert {student: hits for student, hits in found.items() if hits} == {}

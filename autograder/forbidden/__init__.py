@@ -110,7 +110,8 @@ class _Reader:
             yield from [name] if name in WORDS and name.startswith("_") else []
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str) and node.value in WORDS and "_" in node.value:
-                yield node.value
+                compared = isinstance(self.parents.get(node), ast.Compare)  # `__name__ ==` it
+                yield from [] if node.value == "__main__" and compared else [node.value]
         elif isinstance(node, ast.Call):
             yield from self.call(node, line)
 
