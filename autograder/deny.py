@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import os
 import re
 import sys
 import warnings
@@ -22,17 +21,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import foreign
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(text.split())
-
+from .beneath import words
 
 # torch's own ways from one operator to the parts that it is made of.
 _INTO_PARTS = ("torch._ops.OpOverload.decompose", "torch._ops.OpOverload.redispatch")
 # Layouts with kernels of their own, which no exercise asks for.
 _LAYOUTS = r"to_mkldnn|_to_sparse|_nested_(?!tensor_size|tensor_strides)|quantize_per_|_neg_view"
+# TorchScript's operators, which Python reaches as well. They stand beside the dispatcher.
+_BESIDE = re.compile(r"^aten::(grad|(dist_)?backward|set_grad_enabled)$|^prim::(MKLDNN|TensorExpr)")
 # Operators that make and move tensors, and compute nothing.
 _MOVES = words("""
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided new_zeros new_ones
@@ -94,6 +90,16 @@ _VARIANCES = tuple(
     }.items()
     for name in found.split()
 )
+_SUMS = tuple(
+    f"{module}.{name}"
+    for module, found in {
+        "numpy._core._methods": "_mean _sum",
+        "numpy": "mean average sum cumsum nanmean nansum einsum dot",
+        "statistics": "mean fmean",
+        "math": "fsum",
+    }.items()
+    for name in found.split()
+)
 
 SETS = {
     # Any ready-made normalization can be made to give the others by reshaping.
@@ -105,7 +111,8 @@ SETS = {
     ),
     # A vector of a given length is RMSNorm up to a factor.
     "unit-vectors": Set(
-        "write it yourself", r"renorm|weight_norm|norm_except_dim",
+        "write it yourself",
+        r"renorm|weight_norm|norm_except_dim|cosine_(similarity|embedding)|(^|::|_)(qr|svd)(\.|$)",
         ("torch.nn.functional.normalize",),
     ),
     "variance": Set(
@@ -138,7 +145,10 @@ SETS = {
     ),
     "autograd": Set("derive the gradient yourself", "::_make_dual", no_graph=True),
     # One look at each number, in a loop: nothing that adds up, in whatever clothes.
-    "one-look": Set("look at each number once, in a loop", only=_MOVES | _LOOKS, pointwise=True),
+    "one-look": Set(
+        "look at each number once, in a loop", functions=(*_VARIANCES, *_SUMS),
+        only=_MOVES | _LOOKS, pointwise=True,
+    ),
     # Kernels do the work. Numbers do not leave their tensors either.
     "kernels": Set("let kernels do all computing", functions=_NUMBERS_OUT, only=_MOVES),
     # ... but for the sum of a second stage.
@@ -149,19 +159,6 @@ SETS = {
 }  # fmt: skip
 
 
-# Names that lead to the insides of Python and torch: see `forbidden.names`. Here `getattr` with a
-# name made at run time does not find them.
-BENEATH = words("""
-    f_back f_globals f_locals f_builtins tb_frame gi_frame cr_frame ag_frame _getframe
-    _current_frames __globals__ __builtins__ __subclasses__ __closure__ cell_contents __code__
-    __getattribute__ __import__ __mro__ mro __bases__ __base__ __loader__ __reduce__ __reduce_ex__
-    __torch_dispatch__ __array_interface__ __array_struct__
-    _C _refs _decomp _prims _prims_common _inductor _higher_order_ops _library _functorch
-    _export _subclasses _lazy _meta_registrations _python_dispatch _VF _internal _ops
-    _execution_engine
-""")
-
-
 class Denied(Exception):
     """The learner's code reached `name`, which the exercise asks to write by hand."""
 
@@ -170,10 +167,11 @@ class Denied(Exception):
         self.name = name
 
 
-class _State:
+class State:
     """Of this process, for all its threads."""
 
     active: frozenset[str] = frozenset()  # sets in force, from a graded call to the next one
+    prepared: frozenset[str] = frozenset()  # sets that have guards
     warn = False  # what is refused is noted, and passes
     seen: ClassVar[set[str]] = set()  # what was reached since this was asked last
     fired: str | None = None  # what was refused in this call
@@ -185,9 +183,9 @@ _guards: dict[str, set[str]] = {}  # what is guarded, and by which sets it is re
 
 def reached(name: str) -> None:
     """Note that `name` was reached, and refuse it. Raises Denied."""
-    _State.seen.add(name)
-    if not _State.warn:
-        _State.fired = name
+    State.seen.add(name)
+    if not State.warn:
+        State.fired = name
         raise Denied(name)
 
 
@@ -223,6 +221,9 @@ def _operators(one: Set) -> list[str]:
 
 def prepare(sets: Collection[str]) -> None:
     """Put guards before what these sets refuse. They are asleep until `refusing`."""
+    if sets and not _guards:
+        _without_beside()
+    State.prepared |= frozenset(sets)
     for name in sorted(sets):
         one = SETS[name]
         for operator in _operators(one):
@@ -264,7 +265,7 @@ def _guard_operator(refused_by: set[str], operator: str, key: str) -> None:
         original = torch.library.get_kernel(operator, key)
 
         def guard(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if not refused_by.isdisjoint(_State.active):
+            if not refused_by.isdisjoint(State.active):
                 reached(operator)
             return original.call_boxed(keys, *args, **kwargs)
 
@@ -290,7 +291,7 @@ def _guard_function(refused_by: set[str], path: str) -> None:
 
     @functools.wraps(original, updated=())
     def guard(*args: Any, **kwargs: Any) -> Any:
-        if not refused_by.isdisjoint(_State.active) and not _by_us():
+        if not refused_by.isdisjoint(State.active) and not _by_us():
             reached(path)
         return original(*args, **kwargs)
 
@@ -301,19 +302,23 @@ def _guard_function(refused_by: set[str], path: str) -> None:
             setattr(module, name, guard)
 
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_INTERPRETER = os.path.join("triton", "runtime", "interpreter.py")
+_OURS = (
+    "triton.runtime.interpreter",
+    *(f"{__package__}.{name}" for name in words("""
+        sanitizer kernel_launch kernel_memory kernel_numbers kernel_operations kernel_fault far_rows
+    """)),
+)  # fmt: skip
 
 
 def _by_us() -> bool:
-    """Whether the worker or Triton's interpreter calls a guarded function, for its own ends."""
-    caller = sys._getframe(2).f_code.co_filename
-    return caller.startswith(_OURS) or caller.endswith(_INTERPRETER)
+    """Whether the sanitizer or Triton's interpreter calls a guarded function, for its own ends."""
+    caller = sys._getframe(2).f_globals
+    return any(vars(sys.modules[name]) is caller for name in _OURS if name in sys.modules)
 
 
 # torch's own, for the worker's use.
 run_backward = torch.autograd.Variable._execution_engine.run_backward
-_set_grad_enabled, _InferenceMode = torch._C._set_grad_enabled, torch._C._InferenceMode
+set_grad_enabled, _InferenceMode = torch._C._set_grad_enabled, torch._C._InferenceMode
 
 
 def _guard_autograd(refused_by: set[str]) -> None:
@@ -321,7 +326,7 @@ def _guard_autograd(refused_by: set[str]) -> None:
 
     class Engine:
         def __getattr__(self, name: str) -> Any:
-            if not refused_by.isdisjoint(_State.active):
+            if not refused_by.isdisjoint(State.active):
                 reached("torch.autograd")
             return getattr(engine, name)
 
@@ -329,22 +334,42 @@ def _guard_autograd(refused_by: set[str]) -> None:
     torch.autograd.Variable._execution_engine = Engine()
 
     def guarded(enabled: bool) -> None:
-        if enabled and not refused_by.isdisjoint(_State.active):
+        if enabled and not refused_by.isdisjoint(State.active):
             reached("torch.autograd")
-        _set_grad_enabled(enabled)
+        set_grad_enabled(enabled)
 
     def inference_mode(enabled: bool = True) -> Any:
-        if not enabled and not refused_by.isdisjoint(_State.active):
+        if not enabled and not refused_by.isdisjoint(State.active):
             reached("torch.autograd")
         return _InferenceMode(enabled)
 
     torch._C._set_grad_enabled, torch._C._InferenceMode = guarded, inference_mode
 
 
+def _without_beside() -> None:
+    """Have `torch.ops` not find what is called beside the dispatcher, and by no honest code."""
+    find = torch._C._jit_get_operation
+
+    def found(name: str) -> Any:
+        return (None, []) if _BESIDE.search(name) else find(name)
+
+    torch._C._jit_get_operation = found
+
+
 # -- around a graded call ---------------------------------------------------------------------
 
 
-class _Only(TorchDispatchMode):
+# torch's own, whatever a learner's code puts in its place.
+_POINTWISE, _overload = torch.Tag.pointwise, torch._C._get_operation_overload
+
+
+@functools.cache
+def _is_pointwise(name: str, overload: str) -> bool:
+    found = _overload(name, overload)
+    return found is not None and _POINTWISE in found[2]
+
+
+class Only(TorchDispatchMode):
     """Lets the operators of `only` run, and no others."""
 
     @classmethod
@@ -358,20 +383,25 @@ class _Only(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name = func._schema.name
-        allowed = name.partition("::")[2] in self._only
-        if not allowed and not (self._pointwise and torch.Tag.pointwise in func.tags):
-            reached(name)
+        self.look_at(func, types)
         return func(*args, **kwargs or {})
+
+    def look_at(self, func: Any, types: Any) -> None:
+        """Refuse an operator that may not run, and classes whose own code would run now."""
+        name, overload = func._schema.name, func._schema.overload_name
+        namespace, _, short = name.partition("::")
+        allowed = namespace in ("aten", "prim") and short in self._only
+        if types or not (allowed or (self._pointwise and _is_pointwise(name, overload))):
+            reached(name)
 
 
 @functools.cache
-def _mode(sets: frozenset[str]) -> _Only | None:
+def mode_of(sets: frozenset[str]) -> Only | None:
     listed = [SETS[name] for name in sorted(sets) if SETS[name].only]
     if not listed:
         return None
     only = frozenset.intersection(*(one.only for one in listed))
-    return _Only(only, all(one.pointwise for one in listed))
+    return Only(only, all(one.pointwise for one in listed))
 
 
 @contextlib.contextmanager
@@ -381,43 +411,34 @@ def refusing(sets: frozenset[str], whole: bool = True) -> Iterator[None]:
     whole: also refuse all operators but a few, and graphs, where a set says so. Not for a pass of
         our own through what the learner's code recorded: it adds up where that code spread out.
     """
-    _State.active, _State.fired = sets, None
-    no_graph = whole and not _State.warn and any(SETS[name].no_graph for name in sets)
+    State.active, State.fired = sets, None
+    no_graph = whole and not State.warn and any(SETS[name].no_graph for name in sets)
     before = torch.is_grad_enabled()
     if no_graph:
-        _set_grad_enabled(False)
+        set_grad_enabled(False)
     try:
         packages = frozenset().union(*(SETS[name].packages for name in sets))
-        mode = (whole and _mode(sets)) or contextlib.nullcontext()
+        mode = (whole and mode_of(sets)) or contextlib.nullcontext()
         with foreign.refusing(packages, reached), mode:
             yield
     finally:
         if no_graph:
-            _set_grad_enabled(before)
-
-
-def guarded_getattr(value: Any, name: str, *default: Any) -> Any:
-    """`getattr` for the learner's code: what leads beneath is not there."""
-    if name in BENEATH:
-        if default:
-            return default[0]
-        raise AttributeError(f"no attribute {str(name)!r} here")
-    return getattr(value, name, *default)
+            set_grad_enabled(before)
 
 
 def begin(warn: bool) -> None:
     """Nothing is refused yet: the learner's cells may compare with whatever they like."""
-    _State.active, _State.fired, _State.warn = frozenset(), None, warn
-    _State.seen.clear()
+    State.active, State.fired, State.warn = frozenset(), None, warn
+    State.seen.clear()
 
 
 def fired() -> str | None:
     """What was refused in the last call."""
-    return _State.fired
+    return State.fired
 
 
 def take_seen() -> list[str]:
     """What was reached since this was asked last, refused or not."""
-    told = sorted(_State.seen)
-    _State.seen.clear()
+    told = sorted(State.seen)
+    State.seen.clear()
     return told

@@ -101,7 +101,7 @@ def encode(value: Any, body: list[bytes], depth: int = 0) -> Any:
         return value if math.isfinite(value) else {"float": repr(value)}
     if type(value) is str:
         return {"str": value}
-    if isinstance(value, torch.Tensor):
+    if issubclass(type(value), torch.Tensor):  # whatever it says that its class is
         return _encode_tensor(value, body)
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
@@ -109,8 +109,8 @@ def encode(value: Any, body: list[bytes], depth: int = 0) -> Any:
         return {"handle": value.number}
     if type(value) in (list, tuple):
         return {type(value).__name__: [encode(v, body, depth + 1) for v in value]}
-    if isinstance(value, dict):
-        return {"dict": [[str(k), encode(v, body, depth + 1)] for k, v in value.items()]}
+    if issubclass(type(value), dict) and all(type(key) is str for key in dict.keys(value)):
+        return {"dict": [[k, encode(v, body, depth + 1)] for k, v in dict.items(value)]}
     raise TypeError(f"a value of type {type(value).__name__}")
 
 

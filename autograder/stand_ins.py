@@ -59,12 +59,18 @@ def _left_alone(function: Any = None, *_: Any, **__: Any) -> Any:
     return _left_alone if function is None else function
 
 
+def _no_script(*_: Any, **__: Any) -> None:
+    """In place of what makes functions of TorchScript from texts and files: read by nobody."""
+    raise RuntimeError("TorchScript is not here: write the function in Python")
+
+
 def install() -> None:
     """Put the compiler and the debugger out of action, in all of this process."""
     torch.compile = torch.compiler.compile = _compile
     torch.compiler.disable = _left_alone
     # TorchScript would work, and refuse a right function for a word it does not know.
     torch.jit.script = torch.jit.trace = _traced
+    torch.jit.CompilationUnit = torch.jit.load = _no_script
     torch.jit.freeze = torch.jit.optimize_for_inference = _traced  # they take what it gives
     pdb.set_trace = pdb.post_mortem = pdb.pm = _nothing  # they read what nobody types
     sys.breakpointhook = _nothing

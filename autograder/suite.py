@@ -88,6 +88,11 @@ class Suite:
         return submission.released(self.notebook)
 
     @cached_property
+    def for_all(self) -> frozenset[str]:
+        """The sets that every exercise picks: also in force while torch's own layers are made."""
+        return frozenset.intersection(*self.by_hand.values()) if self.by_hand else frozenset()
+
+    @cached_property
     def refusable(self) -> frozenset[str]:
         """All that a worker may report to have been reached."""
         return deny.names(frozenset().union(*self.by_hand.values()))
@@ -136,7 +141,8 @@ class Suite:
 
     def frame(self, name: str, op: str, request: Mapping[str, Any]) -> protocol.Frame:
         """What is sent to a worker to have it perform `op` for the learner's `name`."""
-        return protocol.frame({"op": op, "deny": sorted(self.by_hand.get(name, ()))}, request)
+        sets = self.by_hand.get(name, self.for_all)
+        return protocol.frame({"op": op, "deny": sorted(sets)}, request)
 
     def plan(self, test: HiddenTest, seed: int) -> plan.Plan | None:
         """What `test` asks and expects, where its replies do not decide on that; else None."""

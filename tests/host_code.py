@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from in_process import gradable
 
-from autograder import deny, forbidden, imports, release, submission, suite
+from autograder import beneath, deny, forbidden, imports, release, submission, suite
 
 NAME = "triton_kernels"
 # A kernel that adds up rows, for functions around it.
@@ -94,7 +94,7 @@ def _outcomes(
 ) -> list[bool | str]:
     signal.alarm(120)  # some wait for ever
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    namespace["__builtins__"] = vars(builtins) | {"getattr": deny.guarded_getattr}
+    namespace["__builtins__"] = vars(builtins) | beneath.BUILTINS
     imports.install()
     deny.begin(warn=False)
     for number, cell in enumerate(cells):

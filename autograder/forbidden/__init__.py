@@ -8,14 +8,16 @@ reads each name by itself, wherever it stands: no folding, no flow, no types.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..beneath import MODULES, PATCHED, WORDS, patches, words
 from ..magics import parse
 from ..notebook import one_line
 from ..submission import Cell
 from .loops import beyond_one_loop
-from .names import MODULES, PATCHED, SETTINGS, TEXT, WORDS
+from .names import EVERYDAY, TEXT, WHOLE
 
 MAX_FINDINGS = 20  # for each notebook
 MAX_NODES = 200_000  # a notebook of ours has 3,000
@@ -90,6 +92,8 @@ class _Reader:
                 self.parents[child] = node
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self.aliases |= _imported(node)
+            elif isinstance(node, ast.Assign):
+                self.alias(node)
         for node in nodes:
             at = line or getattr(node, "lineno", 1)
             for detail in self.look_at(node, at):
@@ -99,12 +103,15 @@ class _Reader:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for path in _imported(node).values():
                 yield from _in_path(path)
+            yield from _odd_import(node)
         elif isinstance(node, ast.Name):
             yield from self.name(node)
         elif isinstance(node, ast.Attribute):
             yield from self.attribute(node)
         elif isinstance(node, ast.MatchClass):
             yield from (name for name in node.kwd_attrs if name in WORDS)
+            if node.patterns and not _is_plain(node.cls):
+                yield "a pattern whose class says which attributes it takes"
         elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.arg):
             name = node.arg if isinstance(node, ast.arg) else node.name
             yield from [name] if name in WORDS and name.startswith("_") else []
@@ -125,6 +132,21 @@ class _Reader:
             yield from _in_path(path)
         if path == "sys.modules" and not self.only_shown(node):
             yield path
+        handed_on = isinstance(node.ctx, ast.Load) and not self.called(node)
+        if handed_on and node.id in _HANDED_ON:
+            yield f"{node.id}, handed on"
+
+    def called(self, node: ast.AST) -> bool:
+        parent = self.parents.get(node)
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def alias(self, node: ast.Assign) -> None:
+        """Another name for what an import binds, as in `t = torch`."""
+        for target in node.targets:
+            if isinstance(target, ast.Name) and isinstance(node.value, ast.Name | ast.Attribute):
+                path = self.path(node.value)
+                if path.partition(".")[0] in ("torch", "sys", "pickle", "importlib"):
+                    self.aliases.setdefault(target.id, path)
 
     def attribute(self, node: ast.Attribute) -> Iterator[str]:
         own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
@@ -138,8 +160,13 @@ class _Reader:
                 yield "sys.modules"
         path = self.path(node)
         yield from _in_path(path)
-        if not isinstance(node.ctx, ast.Load) and _patches(path):
-            yield f"an assignment to {path}"
+        if node.attr == "import_module" and not self.called(node):
+            yield "import_module, handed on"
+        if not isinstance(node.ctx, ast.Load):
+            if patches(path):
+                yield f"an assignment to {path}"
+            elif node.attr.startswith("_") and not own and node.attr not in _TOLD_BY:
+                yield f"an assignment to .{node.attr}"
 
     def call(self, node: ast.Call, line: int) -> Iterator[str]:
         path = self.path(node.func)
@@ -156,11 +183,29 @@ class _Reader:
                 yield from _in_path(first.value)
             else:
                 yield "an import of a name made at run time"
+        elif path in ("globals", "locals") and not self.only_named(node):
+            yield f"{path}() with names made at run time"
         elif path in ("setattr", "delattr") and first is not None:
-            if _patches(self.path(first) + "."):
+            if patches(self.path(first) + "."):
                 yield f"an assignment to {self.path(first)}"
         elif path == "super" and first is not None and PATCHED.search(self.path(first)):
             yield f"super of {self.path(first)}"
+
+    def only_named(self, node: ast.AST) -> bool:
+        """Whether of a dictionary only what the text names is taken, or something put into it."""
+        parent = self.parents.get(node)
+        if isinstance(parent, ast.Subscript) and parent.value is node:
+            return not isinstance(parent.ctx, ast.Load) or isinstance(parent.slice, ast.Constant)
+        if isinstance(parent, ast.keyword):
+            return parent.arg is None or parent.arg in ("globals", "locals")
+        if isinstance(parent, ast.Attribute) and parent.attr in ("get", "pop", "setdefault"):
+            call = self.parents.get(parent)
+            return isinstance(call, ast.Call) and all(
+                isinstance(key, ast.Constant) for key in call.args[:1]
+            )
+        if isinstance(parent, ast.Attribute) and parent.attr == "update":
+            return True
+        return self.only_shown(node)
 
     def path(self, node: ast.AST) -> str:
         """The dotted name that the text spells, with what its first part was imported as."""
@@ -205,13 +250,33 @@ def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
     return bound | {a.name: a.name for a in node.names if not a.asname}
 
 
-def _patches(path: str) -> bool:
-    """Whether setting this name changes torch for everybody."""
-    return PATCHED.search(path) is not None and SETTINGS.search(path) is None
+def _odd_import(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """What an import brings that no exercise needs, and that may hold anything."""
+    if isinstance(node, ast.ImportFrom) and node.level:
+        yield "an import from the package of the code itself"
+        return
+    module = getattr(node, "module", None)
+    for path in [module] if module else [a.name for a in node.names]:
+        root, _, inner = path.partition(".")
+        odd = root not in EVERYDAY or (root == "torch" and _PRIVATE.search(inner))
+        if odd and not any(_in_path(path)):
+            yield f"import of {path}"
+    if module and node.names[0].name == "*" and not WHOLE.search(module):
+        yield f"import of everything in {module}"
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Whether the class of a pattern is one that takes the value itself, as in `case int(n)`."""
+    return isinstance(node, ast.Name) and node.id in _PLAIN
+
+
+_PLAIN = words("bool bytearray bytes dict float frozenset int list set str tuple")
+_HANDED_ON = TEXT | {"import_module", "globals", "locals"}
+_TOLD_BY = words("__name__ __doc__ __qualname__ __module__ __version__")
+_PRIVATE = re.compile(r"(?:^|\.)_(?!dynamo(?:\.config)?$)")
 
 
 def _in_path(path: str) -> Iterator[str]:
     """What a dotted name leads to, beneath the learner's code."""
-    parts = path.split(".")
-    yield from (part for part in parts if part in WORDS)
+    yield from (part for part in path.split(".") if part in WORDS)
     yield from (name for name in MODULES if path == name or path.startswith(name + "."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from ..deny import words
+from ..beneath import words
 from ..magics import parse
 from ..submission import Cell
 

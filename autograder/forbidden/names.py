@@ -1,42 +1,30 @@
-"""Names that lead beneath the learner's own code: into the worker, torch or Python.
-
-No exercise needs them, and after they were used what runs may not be what the text says.
-"""
+"""What a person should look at wherever it stands: see also `beneath`."""
 
 from __future__ import annotations
 
 import re
 
-from ..deny import BENEATH, words
-
-# Told wherever they stand: as a name, an attribute, a part of an import or of a pattern.
-WORDS = BENEATH | words("""
-    autograder __main__ builtins
-    meta_path path_hooks settrace setprofile get_objects get_referrers get_referents
-    currentframe getouterframes getinnerframes getattr_static getmembers getclosurevars getmro
-    attrgetter methodcaller
-    ctypes _ctypes cffi load_library cpp_extension
-    marshal dill cloudpickle shelve runpy codeop zipimport
-    spec_from_file_location SourceFileLoader machinery exec_module
-    InteractiveInterpreter InteractiveConsole FunctionType CodeType ModuleType
-    threading _thread concurrent asyncio multiprocessing
-    run_decompositions make_fx symbolic_trace flex_attention
-    DispatchMode TorchDispatchMode TorchFunctionMode
-""")
-
-# Dotted names, and all below them.
-MODULES = (
-    "torch.library", "torch.overrides", "torch.export", "torch.fx", "torch.onnx", "torch.nested",
-    "torch.masked", "torch.ao", "torch.quantization", "torch.package", "torch.distributed",
-    "torch.jit.fork", "torch.jit.save", "unittest.mock", "inspect.stack", "inspect.trace",
-    "triton.runtime", "sys.monitoring", "torch._dynamo.export", "pickle.load", "pickle.loads",
-    "pickle.Unpickler", "_pickle",
-)  # fmt: skip
+from ..beneath import words
 
 # Calls that run a text.
 TEXT = frozenset({"exec", "eval", "compile"})
 
-# Setting an attribute of these changes torch or Python for everybody ...
-PATCHED = re.compile(r"^(?:torch|triton)(?:\.|$)")
-# ... but for settings, and for layers, which the grader uses none of.
-SETTINGS = re.compile(r"^torch\.(?:backends|nn)\.|\.config\.")
+# Modules that notebooks of this course import. Others may hold anything under any name.
+EVERYDAY = words("""
+    abc argparse array ast asyncio base64 bisect cmath collections contextlib copy csv dataclasses
+    datetime decimal doctest enum fractions functools gc glob hashlib heapq inspect io itertools
+    json keyword logging math numbers operator os pathlib pdb pickle platform pprint queue random re
+    reprlib resource shutil signal statistics string struct subprocess sys tempfile textwrap time
+    timeit traceback types typing unittest uuid warnings weakref zlib __future__ threading importlib
+
+    torch triton numpy scipy sklearn pandas matplotlib seaborn plotly einops jaxtyping beartype
+    torchtyping typing_extensions tqdm PIL cv2 torchvision torchaudio torchinfo torchmetrics
+    transformers datasets lightning pytorch_lightning pytest hypothesis rich tabulate IPython
+    ipywidgets google jax flax tensorflow keras mpl_toolkits nbgrader otter wandb tensorboard psutil
+    line_profiler memory_profiler requests yaml sympy
+""")
+
+# `from ... import *` of these gives what the course needs; of others, names that lead anywhere.
+WHOLE = re.compile(
+    r"^(?:torch(?:\.nn(?:\.functional)?)?|math|numpy|typing|triton|matplotlib)(?:\.|$)"
+)
