@@ -26,7 +26,7 @@ WORDS = words("""
     __torch_dispatch__ __array_interface__ __array_struct__ __match_args__ __annotations__
     _C _refs _decomp _prims _prims_common _inductor _higher_order_ops _library _functorch
     _export _subclasses _lazy _meta_registrations _python_dispatch _VF _internal _ops
-    _execution_engine _mode_utils _decompositions _numpy _native quantizable
+    _execution_engine grad_fn next_functions _mode_utils _decompositions _numpy _native quantizable
 
     autograder __main__ builtins
     meta_path path_hooks settrace setprofile get_objects get_referrers get_referents

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import foreign
 from .beneath import words
+from .shared_memory import are_one, is_shared
 
 # torch's own ways from one operator to the parts that it is made of.
 _INTO_PARTS = ("torch._ops.OpOverload.decompose", "torch._ops.OpOverload.redispatch")
@@ -383,16 +384,31 @@ class Only(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.look_at(func, types)
-        return func(*args, **kwargs or {})
+        kwargs = kwargs or {}
+        self.look_at(func, types, args, kwargs)
+        return func(*args, **kwargs)
 
-    def look_at(self, func: Any, types: Any) -> None:
+    def look_at(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Refuse an operator that may not run, and classes whose own code would run now."""
         name, overload = func._schema.name, func._schema.overload_name
         namespace, _, short = name.partition("::")
         allowed = namespace in ("aten", "prim") and short in self._only
         if types or not (allowed or (self._pointwise and _is_pointwise(name, overload))):
             reached(name)
+        if short.startswith("index_put") and (kwargs.get("accumulate") or True in args[3:4]):
+            reached(name)  # it adds up
+        target = kwargs.get("out", args[0] if args and short.endswith("_") else None)
+        if not self._pointwise and is_shared(target) and not are_one(args):
+            reached(_NUMPY)
+
+
+_NUMPY = "torch.Tensor.numpy"
+
+
+def refuse_sharing() -> None:
+    """A kernel writes where NumPy reads: refused where numbers may not leave their tensors."""
+    if any(_NUMPY in SETS[name].functions for name in State.active):
+        reached(_NUMPY)
 
 
 @functools.cache

@@ -26,10 +26,10 @@ class _Anywhere(deny.Only):
     def __init__(self) -> None:
         super().__init__((), False)
 
-    def look_at(self, func: Any, types: Any) -> None:
+    def look_at(self, func: Any, types: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         mode = deny.mode_of(State.active)
         if mode is not None:
-            mode.look_at(func, types)
+            mode.look_at(func, types, args, kwargs)
         if torch.is_grad_enabled() and any(SETS[name].no_graph for name in State.active):
             deny.reached("torch.autograd")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import deny
 from .kernel_fault import LAUNCHES, Fault, KernelFault
 from .kernel_memory import Clock, Region, give_shadows
 
@@ -141,6 +142,8 @@ class Launch:
     def _touch(
         self, region: Region, kind: str, chosen: np.ndarray, ptrs: Any, value: np.ndarray | None
     ) -> None:
+        if region.shared and kind != "load":
+            deny.refuse_sharing()
         width = max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
         offsets = (chosen - np.uint64(region.fake)).view(np.int64)
         if region.itemsize > 1:

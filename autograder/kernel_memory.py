@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .shared_memory import is_shared
+
 Selection = slice | np.ndarray  # elements of a region, by number
 
 _SHARED = 1 << 22  # elements of memory in which several tensors lie, at most
@@ -30,6 +32,7 @@ class Region:
     def __init__(self, name: str, fake: int, tensor: Any) -> None:
         self.name, self.fake = name, fake
         self.base = tensor.data_ptr()
+        self.shared = is_shared(tensor)
         self.itemsize = tensor.element_size()
         self.integer = not (tensor.is_floating_point() or tensor.is_complex())
         self.nbytes = tensor.numel() * self.itemsize

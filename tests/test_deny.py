@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import socket
 import statistics
 import threading
@@ -17,7 +19,7 @@ from scipy import stats
 from sklearn import preprocessing
 from torch import nn
 
-from autograder import deny, worker
+from autograder import beneath, deny, elsewhere, worker
 from autograder.link import RemoteLink
 from autograder.student import Student
 from autograder.suite import Budget, Suite, SuiteError, by_hand
@@ -28,6 +30,8 @@ torch.set_num_threads(1)  # as the runner does
 X = torch.linspace(-2, 2, 96).reshape(4, 3, 8)
 Q = torch.linspace(-1, 1, 320).reshape(2, 4, 5, 8)
 ONES = torch.ones(3)
+READ_BY_NUMPY = torch.zeros(8)
+KEPT = READ_BY_NUMPY.numpy()
 LEARNS = nn.MultiheadAttention(8, 2, batch_first=True).eval()
 
 
@@ -66,6 +70,28 @@ def in_a_thread():
     thread.start()
     thread.join()
     raise raised[0]
+
+
+def tagged():
+    """With an operator whose tags say that it treats each number by itself."""
+    tags = torch.ops.aten.sum.default.tags
+    if torch.Tag.pointwise not in tags:
+        tags.append(torch.Tag.pointwise)
+    return X
+
+
+class Late(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return X.sum(-1)
+
+
+def late():
+    return torch.Tensor._make_wrapper_subclass(Late, (2,))
+
+
+class Listed(torch.Tensor):
+    listed = property(torch.Tensor.tolist)
 
 
 def without_gradients(function):
@@ -109,6 +135,8 @@ REFUSED = {
         "normalize": lambda: F.normalize(X),
         "by its module": lambda: nn.functional.normalize(X),
         "renorm": lambda: X.renorm(2, 0, 1.0),
+        "cosine similarity": lambda: F.cosine_similarity(X[..., None], torch.eye(8), dim=-2),
+        "qr": lambda: torch.linalg.qr(X),
         "weight norm": lambda: torch._weight_norm(X, X[:, :1, :1]),
     },
     "variance": {
@@ -124,6 +152,9 @@ REFUSED = {
         "of a list": lambda: statistics.pvariance([1.0, 2.0]),
         "corrcoef": lambda: torch.corrcoef(X[0]),
         "by vmap": lambda: torch.func.vmap(lambda row: row.var(-1))(X),
+        "of NumPy": lambda: np.var(X.numpy(), axis=-1),
+        "a method of NumPy's": lambda: X.numpy().var(axis=-1),
+        "of a list": lambda: statistics.pvariance(X[0, 0].tolist()),
     },
     "attention": {
         "sdpa": lambda: F.scaled_dot_product_attention(Q, Q, Q),
@@ -139,7 +170,10 @@ REFUSED = {
         ),
         "of convolution and norm": lambda: nn.utils.fusion.fuse_conv_bn_eval(
             nn.Conv2d(3, 3, 1).eval(), nn.BatchNorm2d(3).eval()
-        )
+        ),
+        "by another way to it": lambda: nn.utils.fuse_linear_bn_weights(
+            torch.eye(3), ONES, ONES, ONES, 1e-5, ONES, ONES
+        ),
     },
     "autograd": {
         "backward": lambda: square_sum(recorded()).backward(),
@@ -167,6 +201,14 @@ REFUSED = {
         "a loss": lambda: F.mse_loss(X, X),
         "scatter": lambda: torch.zeros(4, 3, 1).scatter_add(-1, torch.zeros(X.shape).long(), X),
         "norm": lambda: torch.linalg.vector_norm(X, dim=-1),
+        "adding up what is put": lambda: torch.zeros(1).index_put_(
+            (torch.zeros(8).long(),), X[0, 0], accumulate=True
+        ),
+        "a mean of NumPy's": lambda: np.mean(X.numpy()),
+        "a method of NumPy's": lambda: X.numpy().mean(),
+        "of a list": lambda: math.fsum(X[0, 0].tolist()),
+        "an operator tagged by hand": lambda: tagged().sum(),
+        "a class with operators of its own": lambda: late().clone(),
         "logsumexp": lambda: X.logsumexp(-1),
     },
     "kernels": {
@@ -183,6 +225,12 @@ REFUSED = {
         "a text": lambda: str(X),
         "bytes": lambda: bytes(X.untyped_storage()),
         "storage": lambda: X.storage().tolist(),
+        "memory of NumPy's": lambda: torch.from_numpy(np.zeros(8, np.float32)).copy_(X[0, 0]),
+        "memory that NumPy has": lambda: READ_BY_NUMPY.copy_(X[0, 0]),
+        "a caller of a name like ours": lambda: eval(
+            compile("X.tolist()", "triton/runtime/interpreter.py", "eval")
+        ),
+        "a property": lambda: beneath.guarded_getattr(X.as_subclass(Listed), "listed"),
         "a lookup": lambda: X[0, 0][torch.tensor([1, 2])],
         "a convolution of another library": lambda: torch.mkldnn_convolution(
             X, X, None, [0], [1], [1], 1
@@ -312,6 +360,89 @@ def test_guards_change_nothing_of_ready_made_attention():
     with torch.no_grad():
         fast = layer(tokens, tokens, tokens)[0]
     assert torch.allclose(fast, layer(tokens, tokens, tokens)[0], atol=1e-6)
+
+
+def test_torchscripts_own_operators_of_autograd_are_not_there():
+    for name in ("grad", "backward", "set_grad_enabled"):
+        with pytest.raises(AttributeError):
+            getattr(torch.ops.aten, name)
+    assert torch.ops.aten.mean.default(X).shape == ()
+
+
+IN_A_THREAD = {
+    "a mean in one look": ("one-look", lambda: X.mean(-1), True),
+    "numbers one by one": ("one-look", lambda: X[0] + X[1], False),
+    "arithmetic beside kernels": ("kernels", lambda: X + X, True),
+    "a graph": ("autograd", lambda: recorded() * torch.ones(8), False),
+    "gradients switched on": ("autograd", lambda: with_gradients(lambda: recorded() * 2), True),
+}
+
+
+def with_gradients(function):
+    with torch.enable_grad():
+        return function()
+
+
+@pytest.mark.parametrize("way", IN_A_THREAD)
+def test_a_thread_that_was_there_before_is_refused_as_much(way):
+    name, function, refused = IN_A_THREAD[way]
+    begin, found = threading.Event(), []
+
+    def wait_and_go():
+        begin.wait()
+        try:
+            found.append(function())
+        except deny.Denied as error:
+            found.append(error)
+        done.release()
+
+    done = threading.Lock()
+    done.acquire()
+    elsewhere._start_refusing(wait_and_go)
+    with deny.refusing(frozenset({name})):
+        begin.set()
+        done.acquire()
+    assert isinstance(found[0], deny.Denied) == refused
+    assert refused or not found[0].requires_grad
+
+
+@pytest.mark.parametrize("way", [lambda: F.layer_norm(X, (8,)), lambda: X.mean(-1)])
+def test_another_process_computes_nothing_for_this_one(way):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            elsewhere._refuse_all()
+            try:
+                way()
+            except deny.Denied:
+                code = 0
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Slow(torch.Tensor):
+    """Computes when it is looked at."""
+
+    @property
+    def shape(self):
+        return self.x.sum(-1).shape
+
+    def detach(self):
+        return self.x.sum(-1)
+
+
+def test_what_a_class_of_the_learners_does_late_it_does_now_or_never():
+    y = torch.zeros(4, 3).as_subclass(Slow)
+    y.x = X
+    (plain,) = worker._settled([y])
+    assert type(plain) is torch.Tensor and torch.equal(plain, torch.zeros(4, 3))
+
+
+def test_torchs_own_layers_are_made_under_the_sets_of_every_exercise():
+    sets = {"a": frozenset({"norms"}), "b": frozenset({"norms", "autograd"})}
+    suite = Suite("demo", [], "", Budget(), sets, "zero", None)
+    assert b'"deny":["norms"]' in suite.frame("nn.Linear", "new", {}).header
 
 
 # -- from cell to sentence ----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ..beneath import MODULES, PATCHED, WORDS, patches, words
 from ..magics import parse
 from ..notebook import one_line
 from ..submission import Cell
+from .kernels import beside_triton
 from .loops import beyond_one_loop
 from .names import EVERYDAY, TEXT, WHOLE
 
@@ -60,6 +61,10 @@ def find(
         finding(name, detail, by_index[index], line)
         for name, detail, index, line in beyond_one_loop(cells, one_loop)
     ]
+    for detail, index, line in beside_triton([c for c in cells if c.origin != "given"]):
+        cell = by_index[index]
+        name = cell.grade_id if cell.grade_id in graded_names else graded_names[0]
+        found.setdefault((index, detail), finding(name, detail, cell, line))
     return sorted([*found.values(), *loops])[:MAX_FINDINGS]
 
 
@@ -150,6 +155,8 @@ class _Reader:
 
     def attribute(self, node: ast.Attribute) -> Iterator[str]:
         own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if node.attr == "grad_fn" and self.only_shown(node):
+            return  # whether there is one
         if node.attr in WORDS and not own:
             yield node.attr
         elif node.attr == "__dict__" and not own and not self.only_shown(node):

@@ -31,10 +31,11 @@ def beyond_one_loop(
             if isinstance(node, ast.FunctionDef):
                 functions.setdefault(node.name, []).append((node, cell.index))
     found = []
+    aliases = _aliases(cells) if graded_names else {}
     for name in graded_names:
         # Which of several functions of the name it is shows only when the cells are run.
         for function in functions.get(name, ()):
-            loops, calls = _inside(function, functions, {name})
+            loops, calls = _inside(function, functions, aliases, {name})
             found += [(name, "a second loop", *place) for place in sorted(loops)[1:2]]
             found += [
                 (name, f"{word} of all numbers", *place) for *place, word in sorted(calls)[:1]
@@ -42,9 +43,30 @@ def beyond_one_loop(
     return found
 
 
+_COMPREHENSION = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def _aliases(cells: Sequence[Cell]) -> dict[str, str]:
+    """Other names that the cells give to `sum`, and to what goes through all numbers."""
+    found: dict[str, str] = {}
+    for cell in cells:
+        tree = cell.tree or parse(cell.source)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.ImportFrom):
+                pairs = [(alias.asname or "", alias.name) for alias in node.names]
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name | ast.Attribute):
+                value = getattr(node.value, "attr", getattr(node.value, "id", ""))
+                pairs = [(getattr(target, "id", ""), value) for target in node.targets]
+            else:
+                continue
+            found |= {name: word for name, word in pairs if name and word in _AT_ONCE}
+    return found
+
+
 def _inside(
     function: tuple[ast.FunctionDef, int],
     functions: dict[str, list[tuple[ast.FunctionDef, int]]],
+    aliases: dict[str, str],
     seen: set[str],
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
     """Cell and line of each loop, and of each call of `_AT_ONCE`, that the function leads to."""
@@ -52,10 +74,15 @@ def _inside(
     calls: list[tuple[int, int, str]] = []
     node, cell = function
     for inner in ast.walk(node):
-        if isinstance(inner, ast.For | ast.While):
+        adds_up = isinstance(inner, _COMPREHENSION) and any(
+            isinstance(part, ast.NamedExpr) for part in ast.walk(inner)
+        )
+        if isinstance(inner, ast.For | ast.While) or adds_up:
             loops.append((cell, inner.lineno))
         elif isinstance(inner, ast.Call):
             word = getattr(inner.func, "attr", getattr(inner.func, "id", ""))
+            if isinstance(inner.func, ast.Name):
+                word = aliases.get(word, word)
             if word == "sum" and isinstance(inner.func, ast.Name):
                 loops.append((cell, inner.lineno))
             elif word in _AT_ONCE and word not in functions:
@@ -63,6 +90,6 @@ def _inside(
         elif isinstance(inner, ast.Name) and inner.id not in seen:
             seen.add(inner.id)
             for other in functions.get(inner.id, ()):
-                more = _inside(other, functions, seen)
+                more = _inside(other, functions, aliases, seen)
                 loops, calls = loops + more[0], calls + more[1]
     return loops, calls
