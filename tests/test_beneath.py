@@ -76,6 +76,8 @@ TOLD = {
     "a private part of torch": "from torch.jit._script import script",
     "eval handed on": "run = eval",
     "import_module handed on": "import importlib\nf = importlib.import_module",
+    "a text for a timer": "timeit.timeit('torch._refs.var(x)')",
+    "a made text for a timer": "timeit.timeit('torch._re' + 'fs.var(x)')",
     "a made name in globals": "x = globals()['a' + 'b']",
     "globals handed on": "f(globals())",
     "a made name in locals": "x = locals().get(name)",

@@ -8,9 +8,12 @@ reads each name by itself, wherever it stands: no folding, no flow, no types.
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib.util
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ..beneath import MODULES, PATCHED, WORDS, patches, words
 from ..magics import parse
@@ -155,7 +158,7 @@ class _Reader:
 
     def attribute(self, node: ast.Attribute) -> Iterator[str]:
         own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        if node.attr == "grad_fn" and self.only_shown(node):
+        if node.attr == "grad_fn" and not self.called(node) and self.only_shown(node):
             return  # whether there is one
         if node.attr in WORDS and not own:
             yield node.attr
@@ -185,6 +188,11 @@ class _Reader:
                 yield from (found for found, _ in self.read(tree, line)) if tree else ()
             else:
                 yield f"{path} of a text made at run time"
+        elif last in ("timeit", "repeat", "Timer") and isinstance(first, ast.Constant | ast.BinOp):
+            tree = parse(str(first.value)) if isinstance(first, ast.Constant) else None
+            yield from (found for found, _ in self.read(tree, line)) if tree else ()
+            if isinstance(first, ast.BinOp):
+                yield f"{path} of a text made at run time"
         elif last == "import_module":
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield from _in_path(first.value)
@@ -203,6 +211,8 @@ class _Reader:
         parent = self.parents.get(node)
         if isinstance(parent, ast.Subscript) and parent.value is node:
             return not isinstance(parent.ctx, ast.Load) or isinstance(parent.slice, ast.Constant)
+        if isinstance(parent, ast.Dict):  # a copy of it
+            parent = self.parents.get(parent)
         if isinstance(parent, ast.keyword):
             return parent.arg is None or parent.arg in ("globals", "locals")
         if isinstance(parent, ast.Attribute) and parent.attr in ("get", "pop", "setdefault"):
@@ -210,7 +220,7 @@ class _Reader:
             return isinstance(call, ast.Call) and all(
                 isinstance(key, ast.Constant) for key in call.args[:1]
             )
-        if isinstance(parent, ast.Attribute) and parent.attr == "update":
+        if isinstance(parent, ast.Attribute) and parent.attr in ("update", "keys"):
             return True
         return self.only_shown(node)
 
@@ -265,11 +275,21 @@ def _odd_import(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     module = getattr(node, "module", None)
     for path in [module] if module else [a.name for a in node.names]:
         root, _, inner = path.partition(".")
-        odd = root not in EVERYDAY or (root == "torch" and _PRIVATE.search(inner))
+        odd = (root not in EVERYDAY and _is_there(root)) or (
+            root == "torch" and _PRIVATE.search(inner)
+        )
         if odd and not any(_in_path(path)):
             yield f"import of {path}"
     if module and node.names[0].name == "*" and not WHOLE.search(module):
         yield f"import of everything in {module}"
+
+
+@cache
+def _is_there(root: str) -> bool:
+    """Whether a package can be imported at all. Runs nothing of it."""
+    with contextlib.suppress(ImportError, ValueError, AttributeError):
+        return importlib.util.find_spec(root) is not None
+    return False
 
 
 def _is_plain(node: ast.AST) -> bool:

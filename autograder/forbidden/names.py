@@ -21,7 +21,7 @@ EVERYDAY = words("""
     torchtyping typing_extensions tqdm PIL cv2 torchvision torchaudio torchinfo torchmetrics
     transformers datasets lightning pytorch_lightning pytest hypothesis rich tabulate IPython
     ipywidgets google jax flax tensorflow keras mpl_toolkits nbgrader otter wandb tensorboard psutil
-    line_profiler memory_profiler requests yaml sympy
+    line_profiler memory_profiler packaging requests yaml sympy
 """)
 
 # `from ... import *` of these gives what the course needs; of others, names that lead anywhere.
