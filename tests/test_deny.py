@@ -154,7 +154,6 @@ REFUSED = {
         "by vmap": lambda: torch.func.vmap(lambda row: row.var(-1))(X),
         "of NumPy": lambda: np.var(X.numpy(), axis=-1),
         "a method of NumPy's": lambda: X.numpy().var(axis=-1),
-        "of a list": lambda: statistics.pvariance(X[0, 0].tolist()),
     },
     "attention": {
         "sdpa": lambda: F.scaled_dot_product_attention(Q, Q, Q),
