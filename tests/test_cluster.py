@@ -119,12 +119,20 @@ def _patient(monkeypatch):
     monkeypatch.setattr(cluster, "START_SECONDS", 1800.0)
 
 
+def register(client: Client, plugin: Fake) -> None:
+    for _ in range(100):
+        client.wait_for_workers(2, timeout=600)  # an earlier test may have killed one
+        with contextlib.suppress(OSError):  # which the scheduler has not seen yet
+            return client.register_plugin(plugin)
+        time.sleep(0.5)
+    raise AssertionError("the workers never take the plugin")
+
+
 @contextlib.contextmanager
 def faked(address: str, **changes):
     """The workers run fakes; those of the second one differ by `changes`."""
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=600)  # an earlier test may have killed one
-        client.register_plugin(Fake(**changes))
+        register(client, Fake(**changes))
         try:
             yield client
         finally:
