@@ -23,7 +23,7 @@ from autograder import engine
 from autograder.sandbox import linux
 
 ROOT = Path(__file__).resolve().parent.parent
-# Right, two mistakes, half, stub, no JSON, unfinished cell, forbidden call, ends the process.
+# Right, two mistakes, half, stub, no JSON, unfinished cell, library call, ends the process.
 STUDENTS = ("01", "05", "17", "18", "24", "27", "29", "32")
 VICTIMS = ("cli", "runner", "fork", "supervisor", "server", "worker")
 # Seconds after the last one within which the next kill falls; fork and worker live shortly.

@@ -13,17 +13,21 @@ from autograder.release import ROOT
 
 
 def graded(
-    assignment: str, folder: Path, cells: Mapping[str, str]
+    assignment: str, folder: Path, cells: Mapping[str, str], first: str = ""
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """The exercises by name, and the whole result, of the released notebook with these `cells`.
 
-    cells: grade_id -> source; the other cells stay as learners get them.
+    cells: grade_id -> source; the other cells stay as learners get them. first: a cell more, in
+    front of the first one that is solved.
     """
     path = ROOT / "exercises" / assignment / f"{assignment}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         cell.source = cells.get(grade_id, cell.source)
+    if first:
+        solved = [cell.metadata.get("nbgrader", {}).get("solution") for cell in notebook.cells]
+        notebook.cells.insert(solved.index(True), nbformat.v4.new_code_cell(first))
     path = folder / path.name
     nbformat.write(notebook, path)
     result = engine.grade_notebook(assignment, path)

@@ -1,4 +1,4 @@
-"""The hidden suite of `rmsnorm`: who gets no marks, and what is forbidden.
+"""The hidden suite of `rmsnorm`: who gets no marks, and what is refused.
 
 What holds for every suite is in `test_every_suite.py`.
 """

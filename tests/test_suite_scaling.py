@@ -1,4 +1,4 @@
-"""The hidden suite of `scaling`: who gets no marks, what a mistake costs, what is forbidden.
+"""The hidden suite of `scaling`: who gets no marks, what a mistake costs, what is refused.
 
 What holds for every suite is in `test_every_suite.py`.
 """

@@ -1,4 +1,4 @@
-"""The hidden suite of `sequences`: who gets no marks, what a mistake costs, what is forbidden."""
+"""The hidden suite of `sequences`: who gets no marks, what a mistake costs, what is refused."""
 
 from __future__ import annotations
 
