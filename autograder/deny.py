@@ -420,6 +420,11 @@ def mode_of(sets: frozenset[str]) -> Only | None:
     return Only(only, all(one.pointwise for one in listed))
 
 
+@functools.cache
+def _packages(sets: frozenset[str]) -> frozenset[str]:
+    return frozenset().union(*(SETS[name].packages for name in sets))
+
+
 @contextlib.contextmanager
 def refusing(sets: frozenset[str], whole: bool = True) -> Iterator[None]:
     """Refuse what the sets name. They stay in force after it, for threads that go on.
@@ -433,9 +438,8 @@ def refusing(sets: frozenset[str], whole: bool = True) -> Iterator[None]:
     if no_graph:
         set_grad_enabled(False)
     try:
-        packages = frozenset().union(*(SETS[name].packages for name in sets))
         mode = (whole and mode_of(sets)) or contextlib.nullcontext()
-        with foreign.refusing(packages, reached), mode:
+        with foreign.refusing(_packages(sets), reached), mode:
             yield
     finally:
         if no_graph:
