@@ -68,7 +68,7 @@ class Advisor:
         return bad + ([start + "; ".join(good) + "."] if good else [])
 
     def _ask(self, link: RemoteLink, op: str, **request: Any) -> dict[str, Any]:
-        link.renew_allowance()  # nothing is kept of a reply
+        link.begin_test()  # nothing is kept of a reply
         try:
             reply = link.perform("kernels", op, request)
         except LearnerError:

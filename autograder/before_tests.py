@@ -181,7 +181,7 @@ class BeforeTests:
         source = one_line(self._lines[cell][line - 1].strip(), 120)
         return (
             f"L{where[1:]}, `{source}`, changed {words}. The grader sets it back "
-            "before each call of your functions."
+            "before each test of your functions."
         )
 
     # -- what it explains in a test -------------------------------------------------------------

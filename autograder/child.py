@@ -116,7 +116,7 @@ class Child:
                 text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
                 self.tell(outcome=Outcome(Verdict(lost[-1]), text).as_dict())
                 continue
-            self.link.renew_allowance()
+            self.link.begin_test()
             try:
                 self.tell(outcome=self.judge(test).as_dict())
             except WorkerLost as loss:
@@ -140,7 +140,7 @@ class Child:
         """The kernels that the tests launched, for the advice that follows."""
         if not self.suite.advice:
             return []
-        self.link.renew_allowance()
+        self.link.begin_test()
         with contextlib.suppress(WorkerLost, LearnerError):
             reply = self.link.perform("kernels", "signatures", {})
             found = kernel_reply.signatures_of(reply, self.link.kernels or {})

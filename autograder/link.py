@@ -1,9 +1,11 @@
-"""The trusted end of the connection to a worker: one question, one answer, in time."""
+"""The trusted end of the connection to a worker: to each question one answer, in time."""
 
 from __future__ import annotations
 
+import contextlib
 import socket
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import deny, kernel_reply, plan, protocol
@@ -17,6 +19,7 @@ REPLY_KEYS = frozenset({"call", "error", "seen"})
 # What the replies to one test may hold together: so much, and so many times its questions. Replies
 # are as large as their questions, and the largest of our suites has 0.2 MiB.
 REPLY_BYTES, REPLY_TIMES = 4 << 20, 8
+TOGETHER_BYTES = 1 << 16  # of the questions of one test
 
 
 class RemoteLink:
@@ -31,6 +34,9 @@ class RemoteLink:
     ) -> None:
         self._sock, self._suite, self._until, self._family = sock, suite, until, family
         self._call = 0
+        self._sent: deque[plan.Call] = deque()  # those without a reply
+        self._begins = True  # whether a test begins with the next question
+        self._rest = bytearray()  # what has been read of further replies
         self._allowance = protocol.Allowance(REPLY_BYTES)
         self.seen: set[str] = set()
         # The learner's, and their parameters. None: there are none, and no fault of one.
@@ -53,9 +59,10 @@ class RemoteLink:
         self.seen.clear()
         return records if isinstance(records, list) else []
 
-    def renew_allowance(self) -> None:
-        """Begin anew to count what replies hold: those that came are kept no longer."""
+    def begin_test(self) -> None:
+        """Another test: torch is set back, and what earlier replies held counts no more."""
         self._allowance.left = REPLY_BYTES
+        self._begins = True
 
     def perform(self, name: str, op: str, request: dict[str, Any]) -> Any:
         frame = self._suite.frame(name, op, request)
@@ -72,33 +79,62 @@ class RemoteLink:
             raise self._raised(header["error"], call.name)
         return value
 
+    @contextlib.contextmanager
+    def asking(self, calls: Sequence[plan.Call]) -> Iterator[None]:
+        """Send the questions of one test together: two processes that take turns cost time.
+
+        What is small fits into the socket, so nobody waits for ever. A loss costs the one test.
+        """
+        size = sum(len(call.frame.header) + len(call.frame.body) for call in calls)
+        if len(calls) > 1 and size <= TOGETHER_BYTES:
+            self._send(calls)
+        try:
+            yield
+        except WorkerLost:
+            self._sent.clear()
+            raise
+        finally:
+            while self._sent:  # after a failure nobody asks for the rest
+                self._reply(self._suite.budget.call_seconds)
+
     def _exchange(self, call: plan.Call, seconds: float) -> tuple[dict[str, Any], Any]:
         """Send a question, and receive header and value of its reply, or raise WorkerLost."""
-        self._call += 1
-        self._allowance.left += REPLY_TIMES * len(call.frame.body)
-        wait = Wait(seconds, self._suite.budget, self._until, self._family)
-        try:
+        if not self._sent:
+            self._send([call])
+        return self._reply(seconds)
+
+    def _send(self, calls: Sequence[plan.Call]) -> None:
+        """Send questions. `_reply` takes their replies, in the same order."""
+        self._sent.extend(calls)
+        self._allowance.left += REPLY_TIMES * sum(len(call.frame.body) for call in calls)
+        wait = Wait(self._suite.budget.call_seconds, self._suite.budget, self._until, self._family)
+        with _losses(calls[0], wait):
             self._sock.settimeout(wait.left())
-            protocol.send_call(self._sock, self._call, call.frame)
-            wait.until_readable(self._sock)
+            frames = [call.frame for call in calls]
+            protocol.send_calls(self._sock, self._call + 1, frames, self._begins)
+        self._call += len(calls)
+        self._begins = False
+
+    def _reply(self, seconds: float) -> tuple[dict[str, Any], Any]:
+        """The reply to the first question that has none."""
+        number = self._call - len(self._sent) + 1
+        call = self._sent.popleft()
+        wait = Wait(seconds, self._suite.budget, self._until, self._family)
+        with _losses(call, wait):
+            if not self._rest:
+                wait.until_readable(self._sock)
             header, value = self._receive(wait.end)
-            if header["call"] != self._call:
+            if header["call"] != number:
                 raise protocol.ProtocolError("it belongs to no question")
-        except TimeoutError as error:
-            shapes = ", ".join(map(str, call.shapes))
-            shapes = f" on inputs of shape {shapes}" if shapes else ""
-            text = wait.told(call.name, shapes)
-            raise WorkerLost(Verdict.TIMEOUT, text, wait.starved()) from error
-        except (protocol.Closed, ConnectionError) as error:
-            raise WorkerLost(Verdict.CRASHED, call.name) from error
-        except protocol.ProtocolError as error:
-            # Not why: who forges replies would choose it.
-            raise WorkerLost(Verdict.CRASHED, "The reply was not a reply.") from error
+            if self._rest and not self._sent:
+                raise protocol.ProtocolError("more than a frame")
         return header, value
 
     def _receive(self, deadline: float) -> tuple[dict[str, Any], Any]:
         try:
-            return protocol.receive(self._sock, REPLY_KEYS, deadline, allowance=self._allowance)
+            return protocol.receive(
+                self._sock, REPLY_KEYS, deadline, allowance=self._allowance, rest=self._rest
+            )
         except protocol.TooMuch as reply:
             error = {"type": "TooLarge", "cell": 0, "line": 0}
             return reply.header | {"error": error}, None
@@ -114,6 +150,23 @@ class RemoteLink:
     def _note(self, seen: Any) -> None:
         if isinstance(seen, list):
             self.seen |= {s for s in seen if isinstance(s, str) and s in self._suite.refusable}
+
+
+@contextlib.contextmanager
+def _losses(call: plan.Call, wait: Wait) -> Iterator[None]:
+    """What ends the connection, as WorkerLost."""
+    try:
+        yield
+    except TimeoutError as error:
+        shapes = ", ".join(map(str, call.shapes))
+        shapes = f" on inputs of shape {shapes}" if shapes else ""
+        text = wait.told(call.name, shapes)
+        raise WorkerLost(Verdict.TIMEOUT, text, wait.starved()) from error
+    except (protocol.Closed, ConnectionError) as error:
+        raise WorkerLost(Verdict.CRASHED, call.name) from error
+    except protocol.ProtocolError as error:
+        # Not why: who forges replies would choose it.
+        raise WorkerLost(Verdict.CRASHED, "The reply was not a reply.") from error
 
 
 def learner_error(

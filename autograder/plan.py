@@ -8,7 +8,8 @@ after another has no plan, and is run itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -85,6 +86,9 @@ def make(
 class AskedLink(Link, Protocol):
     """The learner's code, for a plan and for a test."""
 
+    def asking(self, calls: Sequence[Call]) -> contextlib.AbstractContextManager[None]:
+        """In its body these questions are asked, in this order, or the first of them."""
+
     def ask(self, call: Call) -> Any:
         """The reply to a question of a plan."""
 
@@ -97,7 +101,8 @@ def run(steps: Plan | None, link: AskedLink, test: Callable[[Student], None]) ->
     failed: LearnerError | None = None
     if steps is not None:
         try:
-            with recording(judging=True):
+            calls = [step for step in steps if isinstance(step, Call)]
+            with recording(judging=True), link.asking(calls):
                 return _follow(steps, link.ask)
         except LearnerError as error:
             failed = error

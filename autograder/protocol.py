@@ -17,6 +17,7 @@ import math
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -304,9 +305,20 @@ def send(sock: socket.socket, header: dict[str, Any], value: Any = None) -> None
     sock.sendall(frame(header, value).packed())
 
 
-def send_call(sock: socket.socket, call: int, ready: Frame) -> None:
-    """Send a frame with one more header key, "call", the number of the question."""
-    sock.sendall(Frame(b'{"call":%d,' % call + ready.header[1:], ready.body).packed())
+def send_calls(
+    sock: socket.socket, first: int, ready: Sequence[Frame], begins: bool = True
+) -> None:
+    """Send frames with two more header keys.
+
+    "call": the number of the question, from `first` on. "begins": whether a test begins with it;
+    of several, the first may be told so.
+    """
+    frames = []
+    for number, frame in enumerate(ready, first):
+        more = b'{"call":%d,"begins":%s,' % (number, b"true" if begins else b"false")
+        frames.append(Frame(more + frame.header[1:], frame.body).packed())
+        begins = False
+    sock.sendall(b"".join(frames))
 
 
 def receive(
@@ -315,17 +327,19 @@ def receive(
     deadline: float | None = None,
     from_grader: bool = False,
     allowance: Allowance | None = None,
+    rest: bytearray | None = None,
 ) -> tuple[dict[str, Any], Value]:
     """One frame: its header without the value, and the value.
 
     `keys` are the header keys allowed beside "value"; all must be there. `deadline` is a
     `time.monotonic()` moment for the whole frame, so that a peer cannot stretch it byte by byte.
     `from_grader`: the peer is trusted; its header is taken as it is, and may hold a Handle.
-    `allowance`: what the frame costs is taken from it.
+    `allowance`: what the frame costs is taken from it. `rest`: what was read of frames that follow,
+    to be handed in again; without it there may be none.
     Raises Closed when the peer has closed between frames, TooMuch for more than the allowance,
     ProtocolError for a frame that breaks the rules, TimeoutError when the deadline passes.
     """
-    data = bytearray()
+    data = bytearray() if rest is None else rest
     _read(sock, data, _PREFIX.size, deadline)
     header_size, body_size = _PREFIX.unpack_from(data)
     if header_size > MAX_HEADER or body_size > MAX_BODY:
@@ -344,13 +358,14 @@ def receive(
         allowance = allowance or Allowance()
         cost = header_size + max(body_size, built_size(node))
         if cost > allowance.left:
-            _read_past(sock, start + body_size - len(data), deadline)
+            _read_past(sock, data, start + body_size, deadline)
             raise TooMuch(header)
         allowance.left -= cost
     _read(sock, data, start + body_size, deadline)
-    if len(data) > start + body_size:
+    body = _Body(data[start : start + body_size])
+    del data[: start + body_size]
+    if data and rest is None:
         raise ProtocolError("more than a frame")  # each side waits for the other
-    body = _Body(data[start:])
     try:
         value = decode(node, body, handles=from_grader)
     except (RuntimeError, OverflowError, MemoryError, ValueError, TypeError) as error:
@@ -369,15 +384,13 @@ def _read(sock: socket.socket, data: bytearray, size: int, deadline: float | Non
         data += part
 
 
-def _read_past(sock: socket.socket, size: int, deadline: float | None) -> None:
-    """Read so many bytes and keep none."""
-    while size > 0:
-        part = _receive(sock, min(size, _CHUNK), deadline)
-        if not part:
-            raise ProtocolError("a frame cut short")
-        size -= len(part)
-    if size < 0:
-        raise ProtocolError("more than a frame")
+def _read_past(sock: socket.socket, data: bytearray, size: int, deadline: float | None) -> None:
+    """As `_read`, and keep nothing of the `size` bytes."""
+    while len(data) < size:
+        size -= len(data)
+        data.clear()
+        _read(sock, data, min(size, _CHUNK), deadline)
+    del data[:size]
 
 
 def _receive(sock: socket.socket, size: int, deadline: float | None) -> bytes:

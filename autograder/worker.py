@@ -28,7 +28,7 @@ from .cells import CellOperations
 from .cells import run as run_cells
 from .kernel_operations import KernelOperations, kernel_sanitizer, prepare_kernels
 
-QUESTION = frozenset({"call", "op", "deny"})
+QUESTION = frozenset({"call", "begins", "op", "deny"})
 
 _CALLS = frozenset({"call", "new", "invoke", "forward"})  # the learner's code is called
 _RUNNING = _CALLS | {"backward"}  # ... or may run
@@ -228,6 +228,8 @@ def warm_up(refused: Collection[str] = ()) -> None:
     refused: the sets of `deny` that exercises of this worker's assignment pick.
     """
     deny.prepare(refused)
+    imports.install()
+    stand_ins.install()
     if "triton" in sys.modules and not prepare_kernels():
         return  # its workers compile, and are asked for nothing else
     if "numpy" in sys.modules:
@@ -250,7 +252,7 @@ def warm_up(refused: Collection[str] = ()) -> None:
             ("backward", {"grads": [torch.ones(3, dtype=dtype)]}),
             ("forward", {"target": "norm", "args": [x.t()[:, :1], x[0, :1]], "kwargs": {}}),
         ):
-            protocol.send(tape, {"call": 0, "op": op, "deny": []}, request)
+            protocol.send(tape, {"call": 0, "begins": True, "op": op, "deny": []}, request)
     _serve(tape.rewound(), {})
 
 
@@ -280,18 +282,16 @@ def main(sock: socket.socket) -> None:
     module.__dict__["__builtins__"] = vars(builtins) | beneath.BUILTINS
     sys.modules["__main__"] = module
     if threading.current_thread() is threading.main_thread():  # in a process of its own
-        imports.install()
         elsewhere.install()
-        stand_ins.install()
         prints.install()
     _serve(sock, module.__dict__)
 
 
 def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
-    executor, settings, seed = Executor(namespace), torch_state.read(), 0
+    executor, settings, seed, rest = Executor(namespace), torch_state.read(), 0, bytearray()
     while True:
         try:
-            header, request = protocol.receive(sock, QUESTION, from_grader=True)
+            header, request = protocol.receive(sock, QUESTION, from_grader=True, rest=rest)
         except protocol.ProtocolError:
             return
         op, value, error = header["op"], None, None
@@ -301,9 +301,10 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
                 seed = request["seed"]
                 torch_state.seed(seed)
                 value = run_cells(request, namespace, describe)
-            else:  # whatever cells and earlier calls left behind
-                torch_state.restore(settings)
-                torch_state.seed(seed + header["call"])
+            else:
+                if header["begins"]:  # a test: whatever cells and other tests left behind
+                    torch_state.restore(settings)
+                    torch_state.seed(seed + header["call"])
                 with deny.refusing(frozenset(header["deny"]), whole=op in _CALLS):
                     value = _settled(executor.perform(op, request))
         except BaseException as raised:

@@ -66,7 +66,7 @@ def outcomes(
     with _worker() as sock:
         link = RemoteLink(sock, suite, time.monotonic() + SECONDS)
         link.start([*_given(assignment), own], seed=1)
-        link.renew_allowance()
+        link.begin_test()
         return [_called(link, exercise, args, shown) for args in calls]
 
 

@@ -6,8 +6,9 @@ holds and gives one outcome per test, as the runner would.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -98,9 +99,12 @@ def outcomes(
 class LocalAsker(LocalLink):
     """Answers the calls of a plan by trusted code in this process."""
 
+    def asking(self, calls: Sequence[plan.Call]) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def ask(self, call: plan.Call) -> Any:
         wire = Wire()
-        protocol.send_call(wire, 1, call.frame)
+        protocol.send_calls(wire, 1, [call.frame])
         header, request = protocol.receive(wire, worker.QUESTION, from_grader=True)
         return self.perform(call.name, header["op"], request)
 

@@ -297,7 +297,7 @@ def test_chance_is_the_same_in_every_run():
     assert first[:2] == second[:2] and torch.equal(first[2], second[2])
 
 
-def test_what_a_call_changes_of_torch_and_chance_is_gone_in_the_next():
+def test_what_a_test_changes_of_torch_and_chance_is_gone_in_the_next():
     source = (
         "import random, numpy, torch\n"
         "def change():\n"
@@ -310,14 +310,18 @@ def test_what_a_call_changes_of_torch_and_chance_is_gone_in_the_next():
         "def leave(): pass\n"
         "def draw(): return random.random(), float(numpy.random.rand()), float(torch.rand(1))\n"
     )
-    student = Student(remote(source)[0])
+    link = remote(source)[0]
+    student = Student(link)
     student.change()
+    link.begin_test()
     ones, records, deterministic = student.see()
     assert (ones.dtype, records, deterministic) == (torch.float32, True, False)
     drawn = []
     for name in ("spoil", "leave"):
-        student = Student(remote(source)[0])
+        link = remote(source)[0]
+        student = Student(link)
         getattr(student, name)()
+        link.begin_test()
         drawn += [student.draw(), student.draw()]
     assert drawn[:2] == drawn[2:] and drawn[0] != drawn[1]
 
@@ -388,7 +392,7 @@ def test_a_reply_with_far_more_than_asked_for_costs_its_own_call(name):
 def test_the_replies_to_a_test_share_what_they_may_hold_and_large_questions_allow_more():
     link, _ = remote("import torch\ndef f(x): return torch.zeros(3 << 18)\ndef same(x): return x")
     for _ in range(2):  # two tests
-        link.renew_allowance()
+        link.begin_test()
         assert len(Student(link).f(X)) == 3 << 18  # 3 of 4 MiB
         with pytest.raises(LearnerError, match="TooLarge"):
             Student(link).f(X)
