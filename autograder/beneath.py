@@ -1,7 +1,7 @@
 """Names that lead beneath a learner's own code: into the worker, torch or Python.
 
 The reader of `forbidden` shows them to a person wherever they stand in the text. Made at run time
-they stand in no text, so `getattr` and `setattr` of a learner's cells do not find them either.
+they stand in no text, so `getattr`, `setattr` and `vars` of a learner's cells do not find them.
 Copied into the sandbox beside worker.py.
 """
 
@@ -54,8 +54,10 @@ MODULES = (
 
 # Setting an attribute of these changes torch or Python for everybody ...
 PATCHED = re.compile(r"^(?:torch|triton)(?:\.|$)")
-# ... but for settings, and for layers, which the grader uses none of.
-SETTINGS = re.compile(r"^torch\.(?:backends|nn)\.|\.config\.")
+# ... but for settings, for layers, which the grader uses none of, and for how a tensor is printed.
+SETTINGS = re.compile(
+    r"^torch\.(?:backends|nn)\.|\.config\.|^torch\.Tensor\.__(?:repr|str|format)__$"
+)
 
 
 def below(path: str) -> bool:
@@ -68,17 +70,35 @@ def patches(path: str) -> bool:
     return PATCHED.search(path) is not None and SETTINGS.search(path) is None
 
 
+def is_private(name: str) -> bool:
+    """Whether it leads beneath from modules and classes only: others may call their own so."""
+    return name in WORDS and name.startswith("_") and not name.startswith("__")
+
+
 def guarded_getattr(value: Any, name: str, *default: Any) -> Any:
     """`getattr` for the learner's code: what leads beneath is not there."""
     if isinstance(name, str):
         name = str.__str__(name)  # one of a class of the learner's may be equal to anything
-    if name not in WORDS:
+    if name == "__dict__" and hasattr(value, name):
+        return guarded_vars(value)
+    if name not in WORDS or (is_private(name) and not isinstance(value, _HOLDERS)):
         found = getattr(value, name, *default)
-        if found is not sys.modules and not below(_path(found)):
+        if not _leads_beneath(found):
             return found
     if default:
         return default[0]
     raise AttributeError(f"no attribute {name!r} here")
+
+
+def guarded_vars(*value: Any) -> Any:
+    """`vars` for the learner's code: of a module or a class, without what leads beneath."""
+    if not value:
+        return sys._getframe(1).f_locals
+    found = vars(*value)
+    if not isinstance(value[0], _HOLDERS):
+        return found
+    hidden = {name for name, item in found.items() if name in WORDS or _leads_beneath(item)}
+    return {name: item for name, item in found.items() if name not in hidden}
 
 
 def guarded_setattr(value: Any, name: str, new: Any) -> None:
@@ -89,6 +109,11 @@ def guarded_setattr(value: Any, name: str, new: Any) -> None:
     setattr(value, name, new)
 
 
+def _leads_beneath(value: Any) -> bool:
+    return value is sys.modules or below(_path(value))
+
+
+_HOLDERS = (types.ModuleType, type)
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
 
 
@@ -103,4 +128,4 @@ def _path(value: Any) -> str:
 
 
 # For cells of learners, in the place of Python's own.
-BUILTINS = {"getattr": guarded_getattr, "setattr": guarded_setattr}
+BUILTINS = {"getattr": guarded_getattr, "setattr": guarded_setattr, "vars": guarded_vars}

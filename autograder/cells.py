@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic, process_time
 from typing import Any
 
-from . import prints, stand_ins, torch_state
+from . import attributes, prints, stand_ins, torch_state
 
 CELL = "<cell {}>"  # the file name of a cell, by its index in the notebook
 MOST = 60  # records
@@ -164,7 +164,7 @@ class Runner:
     def _attempt(self, statement: ast.stmt, name: str, flags: int) -> BaseException | None:
         """Run one statement. Returns what it raised."""
         try:
-            code = compile(ast.Module([statement], []), name, "exec", flags, dont_inherit=True)
+            code = attributes.compiled(statement, name, flags)
             with self.clock.watching():
                 exec(code, self.namespace)
         except BaseException as error:

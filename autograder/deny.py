@@ -63,6 +63,7 @@ class Set:
     only: the operators that may run, and no others.
     pointwise: beside `only`, those that treat each number by itself.
     no_graph: autograd records nothing.
+    no_numbers: what a tensor holds stays there, and is not printed either.
     """
 
     asks: str
@@ -72,6 +73,7 @@ class Set:
     only: frozenset[str] = frozenset()
     pointwise: bool = False
     no_graph: bool = False
+    no_numbers: bool = False
 
 
 _NUMBERS_OUT = tuple(
@@ -151,11 +153,13 @@ SETS = {
         only=_MOVES | _LOOKS, pointwise=True,
     ),
     # Kernels do the work. Numbers do not leave their tensors either.
-    "kernels": Set("let kernels do all computing", functions=_NUMBERS_OUT, only=_MOVES),
+    "kernels": Set(
+        "let kernels do all computing", functions=_NUMBERS_OUT, only=_MOVES, no_numbers=True
+    ),
     # ... but for the sum of a second stage.
     "kernels-and-a-sum": Set(
         "let kernels do all computing but the last sum",
-        functions=_NUMBERS_OUT, only=_MOVES | {"sum"},
+        functions=_NUMBERS_OUT, only=_MOVES | {"sum"}, no_numbers=True,
     ),
 }  # fmt: skip
 
@@ -236,6 +240,8 @@ def prepare(sets: Collection[str]) -> None:
                 _guard_function(refused_by, function)
         if one.no_graph and (refused_by := _new_guard(name, "torch.autograd")) is not None:
             _guard_autograd(refused_by)
+        if one.no_numbers and (hidden_by := _new_guard(name, "the text of a tensor")) is not None:
+            _guard_text(hidden_by)
 
 
 def _new_guard(name: str, what: str) -> set[str] | None:
@@ -315,6 +321,22 @@ def _by_us() -> bool:
     """Whether the sanitizer or Triton's interpreter calls a guarded function, for its own ends."""
     caller = sys._getframe(2).f_globals
     return any(vars(sys.modules[name]) is caller for name in _OURS if name in sys.modules)
+
+
+def _guard_text(hidden_by: set[str]) -> None:
+    """Print a tensor as its shape where its numbers stay inside: a forgotten print is no fault."""
+    to_text, to_format = torch._tensor_str._str, torch.Tensor.__format__
+
+    def text(tensor: torch.Tensor, **contents: Any) -> str:
+        if hidden_by.isdisjoint(State.active):
+            return to_text(tensor, **contents)
+        return f"tensor(..., size={tuple(tensor.shape)}, dtype={tensor.dtype})"
+
+    def formatted(tensor: torch.Tensor, how: str) -> str:
+        hidden = not hidden_by.isdisjoint(State.active)
+        return text(tensor) if hidden else to_format(tensor, how)
+
+    torch._tensor_str._str, torch.Tensor.__format__ = text, formatted
 
 
 # torch's own, for the worker's use.

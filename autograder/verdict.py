@@ -186,8 +186,34 @@ def explain_refused(
     other = f" `{cell_name}`" if cell_name and cell_name != error.name else ""
     where = f"line {error.line} of your cell{other}" if error.line else "your code"
     quoted = f": `{source_line.strip()}`" if source_line and source_line.strip() else ""
-    text = f"This exercise asks you to {error.asks}, and {where} reached `{error.what}`{quoted}"
-    return Outcome(Verdict.ERROR, text.rstrip(".") + ("" if quoted else "."))
+    name = error.what.removeprefix("aten::").partition(".")[0]
+    what = f"PyTorch's `{name}`" if error.what.startswith("aten::") else f"`{error.what}`"
+    text = f"This exercise asks you to {error.asks}, and {where} reached {what}{quoted}."
+    return Outcome(Verdict.ERROR, f"{text} {INSTEAD.get(error.asks, '')}".rstrip())
+
+
+# By what an exercise asks for (`deny.SETS`): what to do where something else was reached.
+_OWN_CELL = "A comparison with it is welcome in a cell of your own."
+_KERNELS = (
+    "Around a kernel, code may allocate, reshape and launch; what computes belongs in a kernel. "
+    "That includes prints and asserts that were left in and look at the numbers of a tensor."
+)
+INSTEAD = {
+    "write it yourself": (
+        "Take it out of what your function runs, and compute the result by its formula. "
+        + _OWN_CELL
+    ),
+    "derive the gradient yourself": (
+        "Autograd is switched off here: compute each gradient by the formula that you derive. "
+        + _OWN_CELL
+    ),
+    "look at each number once, in a loop": (
+        "It goes through many numbers at once. Take one number of each row at a time, and keep "
+        "what you need of them in running values."
+    ),
+    "let kernels do all computing": _KERNELS,
+    "let kernels do all computing but the last sum": _KERNELS,
+}
 
 
 def asked_for_truth(line: str) -> str | None:

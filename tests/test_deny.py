@@ -23,7 +23,7 @@ from autograder import beneath, deny, elsewhere, worker
 from autograder.link import RemoteLink
 from autograder.student import Student
 from autograder.suite import Budget, Suite, SuiteError, by_hand
-from autograder.verdict import Refused, Verdict, explain_refused
+from autograder.verdict import INSTEAD, Refused, Verdict, explain_refused
 
 torch.set_num_threads(1)  # as the runner does
 
@@ -221,7 +221,7 @@ REFUSED = {
         "an array": lambda: X.numpy(),
         "an array by NumPy": lambda: np.asarray(X),
         "an array by dlpack": lambda: np.from_dlpack(X),
-        "a text": lambda: str(X),
+        "a number as a text": lambda: f"{X[0, 0, 0].item():.3f}",
         "bytes": lambda: bytes(X.untyped_storage()),
         "storage": lambda: X.storage().tolist(),
         "memory of NumPy's": lambda: torch.from_numpy(np.zeros(8, np.float32)).copy_(X[0, 0]),
@@ -279,6 +279,7 @@ LET_PASS = {
         "copying": lambda: torch.empty_like(X).copy_(X),
         "setting": lambda: torch.empty(8).__setitem__(slice(0, 3), 0.0),
         "plain numbers": lambda: int(np.prod(X.shape[:-1])),
+        "a forgotten print": lambda: print(X, [X], f"{X} {X[0, 0, 0]:.3f}", nn.Parameter(X)),
     },
     "kernels-and-a-sum": {"the sum of a second stage": lambda: X.sum(0)},
 }
@@ -468,10 +469,46 @@ def gradient(x):
 
 def beneath(x):
     return getattr(norm, "__glo" + "bals__")["F"].layer_norm(x, (2,))
+
+class Own:
+    def __init__(self):
+        self._C = 2
+
+    def number(self):
+        return self._C
+
+def of_itself(x):
+    return x * Own().number() * vars(Own())["_C"] * Own().__dict__["_C"]
+
+def in_a_table(x, table):
+    return table[torch]["_" + "C"]
+
+def by_vars(x):
+    return in_a_table(x, {torch: vars(torch)})
+
+def by_its_dictionary(x):
+    return in_a_table(x, {torch: torch.__dict__})
+
+def by_getattr(x):
+    return in_a_table(x, {torch: getattr(torch, "__di" + "ct__")})
+
+def of_a_class(x):
+    return vars(type)["__sub" + "classes__"](object)
+
+def as_self(x):
+    return Own.number(torch)
+
+def loaded(x):
+    return getattr(__import__("sys"), "mod" + "ules")["torch"]
 """
 SETS = {
     "norm": frozenset({"norms"}), "careful": frozenset({"norms"}),
     "gradient": frozenset({"autograd"}), "beneath": frozenset({"norms"}),
+}  # fmt: skip
+BENEATH = {
+    "beneath": "AttributeError", "by_vars": "KeyError", "by_its_dictionary": "KeyError",
+    "by_getattr": "KeyError", "of_a_class": "KeyError", "as_self": "AttributeError",
+    "loaded": "AttributeError",
 }  # fmt: skip
 
 
@@ -510,7 +547,9 @@ def test_a_refusal_arrives_with_its_line_and_is_explained(link):
         assert outcome.verdict == Verdict.ERROR
         assert outcome.message == (
             "This exercise asks you to write it yourself, and line 8 of your cell reached "
-            "`aten::layer_norm`: `return F.layer_norm(x, (2,))`"
+            "PyTorch's `layer_norm`: `return F.layer_norm(x, (2,))`. Take it out of what your "
+            "function runs, and compute the result by its formula. A comparison with it is welcome "
+            "in a cell of your own."
         )
     assert "aten::layer_norm" in link.seen
 
@@ -532,9 +571,39 @@ def test_a_gradient_by_autograd_is_asked_to_be_derived(link):
     assert "torch.autograd" in link.seen
 
 
-def test_a_name_made_at_run_time_does_not_lead_beneath(link):
-    with pytest.raises(Exception, match="AttributeError"):
-        Student(link).beneath(torch.tensor([[1.0, 3.0]]))
+@pytest.mark.parametrize("name", BENEATH)
+def test_a_name_made_at_run_time_does_not_lead_beneath(link, name):
+    with pytest.raises(Exception, match=BENEATH[name]):
+        getattr(Student(link), name)(torch.tensor([[1.0, 3.0]]))
+
+
+def test_what_a_learner_calls_so_is_the_learners(link):
+    x = torch.tensor([[1.0, 3.0]])
+    assert torch.equal(Student(link).of_itself(x), 8 * x)
+
+
+def test_the_text_of_a_tensor_tells_no_number_to_code_around_kernels():
+    with deny.refusing(frozenset({"kernels"})):
+        told = [str(X), repr([X]), f"{X[0, 0, 0]:.2f}", "%s" % X]  # noqa: UP031
+    assert all(text.strip("[]").startswith("tensor(..., size=(") for text in told)
+    deny.begin(warn=False)
+    assert "-2.0" in str(X)
+
+
+@pytest.mark.parametrize(
+    ("asks", "what", "told"),
+    [
+        ("derive the gradient yourself", "torch.autograd", "Autograd is switched off here"),
+        ("look at each number once, in a loop", "aten::mean.dim", "reached PyTorch's `mean`:"),
+        ("let kernels do all computing", "aten::sum.dim_IntList", "what computes belongs in a"),
+        ("let kernels do all computing but the last sum", "torch.Tensor.tolist", "prints and"),
+    ],
+)
+def test_a_refusal_says_what_to_do(asks, what, told):
+    message = explain_refused(Refused(what, asks, 3, 8, "f"), "y = g(x)").message
+    assert f"This exercise asks you to {asks}, and line 8" in message and "`y = g(x)`. " in message
+    assert told in message
+    assert {one.asks for one in deny.SETS.values()} == set(INSTEAD)
 
 
 def test_a_set_that_does_not_exist_is_a_fault_of_the_suite():

@@ -86,6 +86,34 @@ def test_there_are_idioms_for_every_assignment():
         assert idiom.place in {"first", "added", *names(idiom.assignment)}, str(idiom)
 
 
+LOOP = "def welford(x):\n    {}\n    for v in x:\n        update(v)\n    return m, m2\n"
+NEARLY = {
+    "a dictionary in a text": "eval('torch.__dict__')",
+    "an own name in a text": "exec('def f(self): return self._C')",
+    "a pattern of a dictionary": "match torch:\n    case object(__dict__=d): pass",
+    "a pattern of sys.modules": "match sys:\n    case object(modules=m): pass",
+    "sys.modules looked up": "m = sys.modules['torch']",
+    "sys.modules handed on": "def f(self):\n    return self.modules",
+    "sys.modules printed by whatever": "def print(d): keep(d)\nprint(sys.modules)",
+    "sys.modules compared with an own class": "Mine() == sys.modules",
+    "an import of a made name": "__import__('to' + 'rch').nn",
+    "an import of torch's insides": "__import__('torch._C')",
+    "import handed on": "f = __import__",
+    "__main__ looked up": "f = table['__main__']",
+    "a method of tensors": "torch.Tensor.sum = mine",
+    "a loop of two rounds": LOOP.format("for i in range(2):\n      for v in x: update(i, v)"),
+    "a generator that is used up": "def rows(x):\n    for v in x:\n        yield v\n"
+    + LOOP.format("mean = list(rows(x))[-1]"),
+    "an own print": "def print(v): update(v)\n" + LOOP.format("for v in x: print(v)"),
+}
+
+
+@pytest.mark.parametrize("source", NEARLY.values(), ids=NEARLY)
+def test_what_only_looks_like_an_everyday_idiom_is_shown(source):
+    cell = submission.Cell(0, "solution", "welford", "import sys, torch\n" + source)
+    assert forbidden.find([cell], ["welford"], ["welford"]) != []
+
+
 # -- what it earns -----------------------------------------------------------------------------
 
 

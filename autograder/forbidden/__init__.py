@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from ..attributes import asked_of_getattr
 from ..beneath import MODULES, PATCHED, WORDS, patches, words
 from ..magics import parse
 from ..notebook import one_line
@@ -86,6 +87,7 @@ class _Reader:
     left: int
     aliases: dict[str, str] = field(default_factory=lambda: dict(_USUAL))
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    quoted: bool = False  # it reads a text that is run, not a cell
 
     def read(self, tree: ast.AST, line: int = 0) -> Found:
         """What is found in the tree. line: where it stands, of a text that is run."""
@@ -117,7 +119,7 @@ class _Reader:
         elif isinstance(node, ast.Attribute):
             yield from self.attribute(node)
         elif isinstance(node, ast.MatchClass):
-            yield from (name for name in node.kwd_attrs if name in WORDS)
+            yield from (n for n in node.kwd_attrs if n in WORDS or n in ("__dict__", "modules"))
             if node.patterns and not _is_plain(node.cls):
                 yield "a pattern whose class says which attributes it takes"
         elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.arg):
@@ -131,14 +133,12 @@ class _Reader:
             yield from self.call(node, line)
 
     def name(self, node: ast.Name) -> Iterator[str]:
-        if node.id in WORDS:
+        if node.id in WORDS and not (node.id == "__import__" and self.called(node)):
             yield node.id
-        elif node.id == "vars" and not self.only_shown(node):
-            yield "vars"
         path = self.aliases.get(node.id, "")
         if path and path != node.id:
             yield from _in_path(path)
-        if path == "sys.modules" and not self.only_shown(node):
+        if path == "sys.modules" and not self.only_names(node):
             yield path
         handed_on = isinstance(node.ctx, ast.Load) and not self.called(node)
         if handed_on and node.id in _HANDED_ON:
@@ -157,25 +157,25 @@ class _Reader:
                     self.aliases.setdefault(target.id, path)
 
     def attribute(self, node: ast.Attribute) -> Iterator[str]:
-        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        if node.attr == "grad_fn" and not self.called(node) and self.only_shown(node):
+        of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        # In cells these are asked of `beneath.guarded_getattr`.
+        asked = not self.quoted and asked_of_getattr(node)
+        if node.attr in _LOOKED_AT and not self.called(node) and self.only_shown(node):
             return  # whether there is one
-        if node.attr in WORDS and not own:
+        if node.attr in WORDS and not asked:
             yield node.attr
-        elif node.attr == "__dict__" and not own and not self.only_shown(node):
+        elif node.attr == "__dict__" and self.quoted:
             yield "__dict__"
-        elif node.attr == "modules" and not own and not self.only_shown(node):
-            parent = self.parents.get(node)
-            if not (isinstance(parent, ast.Call) and parent.func is node):  # of an nn.Module
-                yield "sys.modules"
+        elif node.attr == "modules" and not self.only_names(node):
+            yield "sys.modules"
         path = self.path(node)
-        yield from _in_path(path)
+        yield from () if asked else _in_path(path)
         if node.attr == "import_module" and not self.called(node):
             yield "import_module, handed on"
         if not isinstance(node.ctx, ast.Load):
             if patches(path):
                 yield f"an assignment to {path}"
-            elif node.attr.startswith("_") and not own and node.attr not in _TOLD_BY:
+            elif node.attr.startswith("_") and not of_self and node.attr not in _TOLD_BY:
                 yield f"an assignment to .{node.attr}"
 
     def call(self, node: ast.Call, line: int) -> Iterator[str]:
@@ -184,16 +184,15 @@ class _Reader:
         first = node.args[0] if node.args else None
         if path in TEXT:
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                tree = parse(first.value)
-                yield from (found for found, _ in self.read(tree, line)) if tree else ()
+                yield from self.text(first.value, line)
             else:
                 yield f"{path} of a text made at run time"
         elif last in ("timeit", "repeat", "Timer") and isinstance(first, ast.Constant | ast.BinOp):
-            tree = parse(str(first.value)) if isinstance(first, ast.Constant) else None
-            yield from (found for found, _ in self.read(tree, line)) if tree else ()
-            if isinstance(first, ast.BinOp):
+            if isinstance(first, ast.Constant):
+                yield from self.text(str(first.value), line)
+            else:
                 yield f"{path} of a text made at run time"
-        elif last == "import_module":
+        elif last == "import_module" or path == "__import__":
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 yield from _in_path(first.value)
             else:
@@ -224,11 +223,33 @@ class _Reader:
             return True
         return self.only_shown(node)
 
+    def text(self, source: str, line: int) -> list[str]:
+        """What is found in a text that is run in this line."""
+        tree, before, self.quoted = parse(source), self.quoted, True
+        found = [detail for detail, _ in self.read(tree, line)] if tree else []
+        self.quoted = before
+        return found
+
+    def only_names(self, node: ast.AST) -> bool:
+        """Whether of sys.modules only the names are looked at, or it is not sys.modules at all."""
+        parent = self.parents.get(node)
+        if isinstance(parent, ast.Attribute):
+            if parent.attr != "keys":
+                return not hasattr(dict, parent.attr)  # nn.modules.batchnorm
+            node = self.parents.get(parent, parent)
+            parent = self.parents.get(node)
+        if isinstance(parent, ast.Compare):
+            asks = all(isinstance(op, ast.In | ast.NotIn) for op in parent.ops)
+            return asks and parent.left is not node
+        if isinstance(parent, ast.For | ast.comprehension):
+            return parent.iter is node
+        return self.called(node)  # of an nn.Module
+
     def path(self, node: ast.AST) -> str:
         """The dotted name that the text spells, with what its first part was imported as."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
+            parts.append("?" if asked_of_getattr(node) and not self.quoted else node.attr)
             node = node.value
         start = self.aliases.get(node.id, node.id) if isinstance(node, ast.Name) else "?"
         return ".".join([start, *reversed(parts)])
@@ -240,7 +261,7 @@ class _Reader:
             if isinstance(parent, ast.Call) and parent.func is not child:
                 shown = self.path(parent.func) in ("print", "display", "len", "sorted", "list")
                 if not shown:
-                    return self.path(parent.func) == "vars" and self.only_shown(parent)
+                    return False
             elif isinstance(parent, ast.Attribute):
                 if parent.attr != "keys":
                     return False
@@ -299,6 +320,7 @@ def _is_plain(node: ast.AST) -> bool:
 
 _PLAIN = words("bool bytearray bytes dict float frozenset int list set str tuple")
 _HANDED_ON = TEXT | {"import_module", "globals", "locals"}
+_LOOKED_AT = words("grad_fn __annotations__")
 _TOLD_BY = words("__name__ __doc__ __qualname__ __module__ __version__")
 _PRIVATE = re.compile(r"(?:^|\.)_(?!dynamo(?:\.config)?$)")
 

@@ -22,7 +22,9 @@ def beyond_one_loop(
     """What else than one loop a graded name has: its name, what it is, cell and line.
 
     Counted are `for`, `while` and the built-in `sum`, in the function and in the functions of the
-    learner's that it names. Comprehensions only collect, and are not counted.
+    learner's that it names. Comprehensions only collect, and are not counted. A loop over rows
+    around one over their numbers is one with it, and so is a loop of a generator with the loop
+    that asks it; a loop that only prints is none.
     """
     functions: dict[str, list[tuple[ast.FunctionDef, int]]] = {}  # also methods
     for cell in cells if graded_names else ():
@@ -73,12 +75,17 @@ def _inside(
     loops: list[tuple[int, int]] = []
     calls: list[tuple[int, int, str]] = []
     node, cell = function
+    asked: set[str | None] = set()  # generators that a loop of this function asks
     for inner in ast.walk(node):
         adds_up = isinstance(inner, _COMPREHENSION) and any(
             isinstance(part, ast.NamedExpr) for part in ast.walk(inner)
         )
-        if isinstance(inner, ast.For | ast.While) or adds_up:
+        if adds_up:
             loops.append((cell, inner.lineno))
+        elif isinstance(inner, ast.For | ast.While):
+            if not _is_around(inner) and not _only_tells(inner, functions):
+                loops.append((cell, inner.lineno))
+            asked.add(_called(getattr(inner, "iter", None)))
         elif isinstance(inner, ast.Call):
             word = getattr(inner.func, "attr", getattr(inner.func, "id", ""))
             if isinstance(inner.func, ast.Name):
@@ -91,5 +98,48 @@ def _inside(
             seen.add(inner.id)
             for other in functions.get(inner.id, ()):
                 more = _inside(other, functions, aliases, seen)
-                loops, calls = loops + more[0], calls + more[1]
+                one = inner.id in asked and _yields(other[0])
+                loops, calls = loops + sorted(more[0])[one:], calls + more[1]
     return loops, calls
+
+
+def _is_around(loop: ast.For | ast.While) -> bool:
+    """Whether it has a loop inside, and goes over what is not counted out in the text.
+
+    A loop of two rounds around another one makes two passes of it.
+    """
+    inside = (node for statement in loop.body for node in ast.walk(statement))
+    if isinstance(loop, ast.While) or not any(isinstance(n, ast.For | ast.While) for n in inside):
+        return False
+    names = {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
+    return bool(names - {"range", "enumerate", "reversed", "list", "tuple"})
+
+
+def _only_tells(loop: ast.For | ast.While, functions: Collection[str]) -> bool:
+    """Whether all it does is print, or log, or assert."""
+    for statement in loop.body:
+        call = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
+        if isinstance(statement, ast.Assert | ast.Pass):
+            continue
+        if not isinstance(call, ast.Call):
+            return False
+        word = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        if word not in _TELLS or word in functions:
+            return False
+    return True
+
+
+_TELLS = words("print display debug info warning")
+
+
+def _called(node: ast.AST | None) -> str | None:
+    """The name of the function whose results are gone through one by one, perhaps numbered."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id != "enumerate" or not node.args:
+            return node.func.id
+        node = node.args[0]
+    return None
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Yield) for node in ast.walk(function))

@@ -27,8 +27,8 @@ from .family import Family
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
 _WORKER = (
-    "worker", "deny", "foreign", "beneath", "elsewhere", "protocol", "cells", "torch_state",
-    "stand_ins", "imports", "prints", "shared_memory",
+    "worker", "deny", "foreign", "beneath", "attributes", "elsewhere", "protocol", "cells",
+    "torch_state", "stand_ins", "imports", "prints", "shared_memory",
     "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
     "kernel_numbers", "kernel_self_test", "kernel_compile",
     "kernel_operations", "far_rows",

@@ -2,6 +2,10 @@
 torch.set_printoptions(precision=3, sci_mode=False, linewidth=120, threshold=50)
 np.set_printoptions(suppress=True)
 
+# %% first: shapes in the debugger's view
+normal_repr = torch.Tensor.__repr__
+torch.Tensor.__repr__ = lambda self: f"{tuple(self.shape)} {normal_repr(self)}"
+
 # %% layer_norm: everything printed
 def layer_norm(x, weight, bias, eps):
     print(x)

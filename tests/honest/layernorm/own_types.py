@@ -102,7 +102,7 @@ class LayerNorm(Base):
         return layer_norm(x, self.weight, self.bias, self.config.eps)
 
 
-print(Base.registry, LayerNorm(3), LayerNorm.__mro__)
+print(Base.registry, LayerNorm(3), issubclass(LayerNorm, Base))
 
 # %% layer_norm_backward: a class with __call__
 class Backward:
