@@ -37,7 +37,7 @@ WORDS = words("""
     marshal dill cloudpickle shelve runpy codeop zipimport
     spec_from_file_location SourceFileLoader machinery exec_module
     InteractiveInterpreter InteractiveConsole FunctionType CodeType ModuleType
-    threading _thread concurrent asyncio multiprocessing fork forkpty
+    _thread fork forkpty
     run_decompositions make_fx symbolic_trace flex_attention no_dispatch CompilationUnit
     DispatchMode TorchDispatchMode TorchFunctionMode
 """)

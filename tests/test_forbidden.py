@@ -90,7 +90,13 @@ BENEATH = {
     "builtins": ("import builtins\nbuiltins.len = f\n", "builtins"),
     "__builtins__": ("__builtins__['len'] = f\n", "__builtins__"),
     "mock": ("from unittest import mock\n", "unittest.mock"),
-    "threads": ("import threading\nthreading.Thread(target=layer_norm).start()\n", "threading"),
+    "low threads": ("import _thread\n_thread.start_new_thread(layer_norm, ())\n", "_thread"),
+    "a node of autograd": ("def f(y, g):\n    return y.grad_fn(g)\n", "grad_fn"),
+    "a node for an own print": ("def print(n):\n    keep(n)\nprint(y.grad_fn)\n", "grad_fn"),
+    "a node for a print of a made name": (
+        "globals()['pri' + 'nt'] = keep\nprint(y.grad_fn)\n",
+        "globals() with names made at run time",
+    ),
     "exec": ("exec(decode(b'x'))\n", "exec of a text made at run time"),
     "eval in a function": ("def f(x):\n    eval(x)\n", "eval of a text made at run time"),
     "compile in a method": (
@@ -176,6 +182,7 @@ LEFT_ALONE = {
     "plotted": OWN + "import matplotlib.pyplot as plt\nplt.rcParams['font.size'] = 9\n"
     "fig, ax = plt.subplots()\nax.plot(x)\nplt.show()\n",
     "results kept": "import json, pickle\npickle.dump(y, open('y', 'wb'))\ntorch.save(y, 'y.pt')\n",
+    "threads": "import threading\nthreading.Thread(target=layer_norm).start()\n",
     "data of scikit-learn": "from sklearn.datasets import load_digits\nx = load_digits().data\n",
 }  # fmt: skip
 

@@ -51,12 +51,13 @@ def find(
     """
     found: dict[tuple[int, str], Finding] = {}  # each name once a cell, at its first line
     left = MAX_NODES
-    for cell in cells:
-        tree = cell.tree or parse(cell.source)
-        if cell.origin == "given" or tree is None:
+    trees = [(c, c.tree or parse(c.source)) for c in cells if c.origin != "given"]
+    rebound = frozenset(name for _, tree in trees if tree for name in _bound(tree))
+    for cell, tree in trees:
+        if tree is None:
             continue
         name = cell.grade_id if cell.grade_id in graded_names else graded_names[0]
-        reader = _Reader(left)
+        reader = _Reader(left, rebound)
         for detail, line in sorted(reader.read(tree), key=lambda pair: pair[1]):
             found.setdefault((cell.index, detail), finding(name, detail, cell, line))
         left = reader.left
@@ -85,6 +86,7 @@ class _Reader:
     """Reads one cell. `left`: how many nodes may still be looked at."""
 
     left: int
+    rebound: frozenset[str] = frozenset()  # names that the notebook gives a meaning of its own
     aliases: dict[str, str] = field(default_factory=lambda: dict(_USUAL))
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     quoted: bool = False  # it reads a text that is run, not a cell
@@ -209,7 +211,7 @@ class _Reader:
         """Whether of a dictionary only what the text names is taken, or something put into it."""
         parent = self.parents.get(node)
         if isinstance(parent, ast.Subscript) and parent.value is node:
-            return not isinstance(parent.ctx, ast.Load) or isinstance(parent.slice, ast.Constant)
+            return isinstance(parent.slice, ast.Constant)
         if isinstance(parent, ast.Dict):  # a copy of it
             parent = self.parents.get(parent)
         if isinstance(parent, ast.keyword):
@@ -249,21 +251,24 @@ class _Reader:
         """The dotted name that the text spells, with what its first part was imported as."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
-            parts.append("?" if asked_of_getattr(node) and not self.quoted else node.attr)
+            asked = asked_of_getattr(node) and not self.quoted
+            parts.append("?" if asked or node.attr in _LOOKED_AT else node.attr)
             node = node.value
         start = self.aliases.get(node.id, node.id) if isinstance(node, ast.Name) else "?"
         return ".".join([start, *reversed(parts)])
 
     def only_shown(self, node: ast.AST) -> bool:
-        """Whether a value is only printed, compared or tested for membership."""
+        """Whether a value, or the name of a node of autograd, is only printed or compared."""
         child, parent = node, self.parents.get(node)
         while parent is not None:
             if isinstance(parent, ast.Call) and parent.func is not child:
-                shown = self.path(parent.func) in ("print", "display", "len", "sorted", "list")
-                if not shown:
+                if self.path(parent.func) not in _SHOWS - self.rebound:
                     return False
             elif isinstance(parent, ast.Attribute):
-                if parent.attr != "keys":
+                if parent.attr not in ("keys", "next_functions", "name"):
+                    return False
+            elif isinstance(parent, ast.Subscript):
+                if parent.value is not child:
                     return False
             elif isinstance(parent, ast.Compare):
                 return all(isinstance(op, _ASKS) for op in parent.ops)
@@ -305,6 +310,21 @@ def _odd_import(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         yield f"import of everything in {module}"
 
 
+def _bound(tree: ast.AST) -> Iterator[str]:
+    """The names of `_SHOWS` that are given a meaning, in whatever way a text can tell."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg | ast.keyword):
+            yield node.arg or ""
+        elif isinstance(node, ast.alias):
+            yield node.asname or ""
+        elif isinstance(node, ast.Constant) and node.value in _SHOWS:
+            yield node.value
+
+
 @cache
 def _is_there(root: str) -> bool:
     """Whether a package can be imported at all. Runs nothing of it."""
@@ -320,8 +340,11 @@ def _is_plain(node: ast.AST) -> bool:
 
 _PLAIN = words("bool bytearray bytes dict float frozenset int list set str tuple")
 _HANDED_ON = TEXT | {"import_module", "globals", "locals"}
-_LOOKED_AT = words("grad_fn __annotations__")
-_TOLD_BY = words("__name__ __doc__ __qualname__ __module__ __version__")
+_LOOKED_AT = words("grad_fn next_functions __annotations__")
+_SHOWS = words("print display len sorted list")  # functions, where nobody has made them his own
+_TOLD_BY = words("""
+    __name__ __doc__ __qualname__ __module__ __version__ __repr__ __str__ __format__
+""")
 _PRIVATE = re.compile(r"(?:^|\.)_(?!dynamo(?:\.config)?$)")
 
 

@@ -11,11 +11,13 @@ TEXT = frozenset({"exec", "eval", "compile"})
 
 # Modules that notebooks of this course import. Others may hold anything under any name.
 EVERYDAY = words("""
-    abc argparse array ast asyncio base64 bisect cmath collections contextlib copy csv dataclasses
-    datetime decimal doctest enum fractions functools gc glob hashlib heapq inspect io itertools
-    json keyword logging math numbers operator os pathlib pdb pickle platform pprint queue random re
-    reprlib resource shutil signal statistics string struct subprocess sys tempfile textwrap time
-    timeit traceback types typing unittest uuid warnings weakref zlib __future__ threading importlib
+    abc argparse array ast asyncio base64 bisect calendar cmath collections concurrent configparser
+    contextlib contextvars copy csv dataclasses datetime decimal difflib doctest enum fractions
+    functools gc getpass glob gzip hashlib heapq html http importlib inspect io itertools json
+    keyword locale logging math multiprocessing numbers operator optparse os pathlib pdb pickle
+    platform pprint queue random re reprlib resource secrets shutil signal statistics string struct
+    subprocess sys tarfile tempfile textwrap threading time timeit traceback tracemalloc types
+    typing unicodedata unittest urllib uuid warnings weakref zipfile zlib zoneinfo __future__
 
     torch triton numpy scipy sklearn pandas matplotlib seaborn plotly einops jaxtyping beartype
     torchtyping typing_extensions tqdm PIL cv2 torchvision torchaudio torchinfo torchmetrics

@@ -84,7 +84,7 @@ def layer_norm_backward(grad_out, x, weight, eps):
     dxhat = grad_out * weight
     dx = (n * dxhat - dxhat.sum(-1, keepdim=True) - xhat * (dxhat * xhat).sum(-1, keepdim=True))
     dx = dx / (n * sigma)
-    debug(dx.requires_grad, dx.grad_fn, x.grad, torch.is_grad_enabled())
+    debug(dx.requires_grad, x.grad, torch.is_grad_enabled())
     return dx.to(xd), dweight.to(wd), dbias.to(wd)
 
 # %% added: hunting for a mistake
@@ -97,9 +97,10 @@ layer_norm?
 print([name for name in dir(torch) if "norm" in name])
 print("layer_norm" in globals(), "layer_norm" in dir(), callable(layer_norm))
 print(sorted(globals().keys())[:5], len(locals()))
-for name, value in list(globals().items()):
-    if isinstance(value, torch.Tensor):
-        print(name, value.shape)
+for name in list(globals().keys()):
+    print(name)
+loss = LayerNorm(8)(torch.randn(2, 8)).sum()
+print(loss.grad_fn, loss.grad_fn.next_functions[0][0])
 %whos
 %reset -f
 

@@ -55,6 +55,15 @@ x, w, b = (torch.randn(s, dtype=torch.float64) for s in ((2, 4), (4,), (4,)))
 g = torch.randn(2, 4, dtype=torch.float64)
 print(numerical(lambda t: (g * layer_norm(t, w, b, 1e-5)).sum(), x) - layer_norm_backward(g, x, w, 1e-5)[0])
 
+# %% added: threads and processes
+from concurrent.futures import ThreadPoolExecutor
+import threading
+import multiprocessing as mp
+
+with ThreadPoolExecutor(2) as pool:
+    results = list(pool.map(lambda seed: torch.manual_seed(seed).initial_seed(), range(3)))
+print(results, mp.cpu_count(), threading.active_count())
+
 # %% added: text that is worked out
 print(eval("1 + 1"), eval("layer_norm").__name__)
 exec("y = 2 * 3")
