@@ -350,10 +350,22 @@ ONE_LOOP = {
     "its own": "for k in range(9):\n        pass",
     "columns": "parts = [c for c in x.unbind(-1)]\n    while parts:\n        parts.pop()",
     "a helper": "step(x)",
+    "numbers in rows": "for row in x:\n        for value in row:\n            pass",
+    "numbers by index": "for r in range(len(x)):\n        for k in range(9):\n            x[r, k]",
+    "a generator": "for value in columns(x):\n        pass",
+    "a print": "for k in range(9):\n        pass\n    for v in x:\n        print(v.shape)",
 }
 TWO_LOOPS = {
     "after another": "for k in range(9):\n        pass\n    for k in range(9):\n        pass",
-    "in another": "for row in x:\n        for value in row:\n            pass",
+    "two rounds": "for k in range(2):\n        for value in x:\n            pass",
+    "rounds by name": "for k in (0, n):\n        for value in x:\n            x[k]",
+    "the same twice": "for row in [x, x]:\n        for value in row:\n            pass",
+    "so many rounds": "for k in range(n):\n        for value in x:\n            pass",
+    "two inside": "for row in x:\n        for v in row:\n            pass\n        for v in row:\n"
+    "            pass",
+    "a generator's and two": "for value in columns(x):\n        pass\n    while x:\n        pass",
+    "a generator used up": "list(columns(x))\n    while x:\n        pass",
+    "a print of a sum": "for v in x:\n        print(m.add_(v))\n    while x:\n        pass",
     "a sum": "mean = sum(x.unbind(-1))\n    for k in range(9):\n        pass",
     "a helper": "for k in range(9):\n        step(x)",
 }
@@ -361,6 +373,7 @@ TWO_LOOPS = {
 
 def second_loops(body):
     helper = "def step(x):\n    while x:\n        x = step(x)\n"
+    helper += "def columns(x):\n    for c in x:\n        yield c\n"
     source = f"{helper}def welford(x):\n    {body}\n    return x\n"
     cell = submission.Cell(index=4, origin="solution", grade_id="welford", source=source)
     return forbidden.find([cell], list(POINTS), load("precision").one_loop)

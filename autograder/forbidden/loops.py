@@ -104,31 +104,41 @@ def _inside(
 
 
 def _is_around(loop: ast.For | ast.While) -> bool:
-    """Whether it has a loop inside, and goes over what is not counted out in the text.
+    """Whether it goes over rows: another loop inside, or an index, takes what it gives.
 
-    A loop of two rounds around another one makes two passes of it.
+    Rounds that are counted out in the text make several passes of the loop inside.
     """
-    inside = (node for statement in loop.body for node in ast.walk(statement))
-    if isinstance(loop, ast.While) or not any(isinstance(n, ast.For | ast.While) for n in inside):
+    if isinstance(loop, ast.While):
         return False
-    names = {node.id for node in ast.walk(loop.iter) if isinstance(node, ast.Name)}
-    return bool(names - {"range", "enumerate", "reversed", "list", "tuple"})
+    parts = list(ast.walk(loop.iter))
+    names = {node.id for node in parts if isinstance(node, ast.Name)} - _COUNTERS
+    if not names or any(isinstance(node, ast.List | ast.Tuple | ast.Set) for node in parts):
+        return False
+    inside = [node for statement in loop.body for node in ast.walk(statement)]
+    loops = [node for node in inside if isinstance(node, ast.For | ast.While)]
+    takers = [node.iter for node in loops if isinstance(node, ast.For)]
+    takers += [node.slice for node in inside if isinstance(node, ast.Subscript)]
+    given = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    taken = {node.id for taker in takers for node in ast.walk(taker) if isinstance(node, ast.Name)}
+    return bool(loops) and not given.isdisjoint(taken)
 
 
 def _only_tells(loop: ast.For | ast.While, functions: Collection[str]) -> bool:
-    """Whether all it does is print, or log, or assert."""
+    """Whether all it does is print or log what is there already."""
     for statement in loop.body:
         call = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
-        if isinstance(statement, ast.Assert | ast.Pass):
-            continue
         if not isinstance(call, ast.Call):
             return False
         word = getattr(call.func, "attr", getattr(call.func, "id", ""))
         if word not in _TELLS or word in functions:
             return False
+        inner = [node for argument in (*call.args, *call.keywords) for node in ast.walk(argument)]
+        if any(isinstance(node, ast.Call | ast.NamedExpr) for node in inner):
+            return False
     return True
 
 
+_COUNTERS = words("range enumerate reversed list tuple")
 _TELLS = words("print display debug info warning")
 
 
