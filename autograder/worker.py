@@ -306,7 +306,9 @@ def _serve(sock: socket.socket, namespace: dict[str, Any]) -> None:
                     torch_state.restore(settings)
                     torch_state.seed(seed + header["call"])
                 with deny.refusing(frozenset(header["deny"]), whole=op in _CALLS):
-                    value = _settled(executor.perform(op, request))
+                    value = executor.perform(op, request)
+                    with contextlib.suppress(RecursionError):  # a list in itself: see `_reply`
+                        value = _settled(value)
         except BaseException as raised:
             error = describe(raised)
             if deny.fired():

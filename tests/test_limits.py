@@ -118,7 +118,7 @@ LIMITS = {
             os._exit(0)
         return x
         """,
-        ("wrong",), "values are", weak=("error",), processes=64,
+        ("wrong", "crashed"), "values are|process", weak=("error",), processes=64,
     ),
     "threads": Limit(
         """
