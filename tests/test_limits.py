@@ -111,14 +111,16 @@ LIMITS = {
     ),
     "detached-process": Limit(
         """
-        if os.fork() == 0:
+        child = os.fork()
+        if child == 0:
             os.setsid()
             if os.fork() == 0:
                 time.sleep(60)
             os._exit(0)
+        os.waitpid(child, 0)  # or the calls of all tests reach the limit on processes
         return x
         """,
-        ("wrong", "crashed"), "values are|process", weak=("error",), processes=64,
+        ("wrong",), "values are", weak=("error",), processes=64,
     ),
     "threads": Limit(
         """
