@@ -196,20 +196,24 @@ def reached(name: str) -> None:
 
 def names(sets: Collection[str]) -> frozenset[str]:
     """All that may be reported as reached where these sets are in force."""
-    found = set()
-    for one in (SETS[name] for name in sets):
-        found |= {*one.functions, *one.packages, *_operators(one)}
-        if one.only:
-            found |= {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
-        if one.no_graph:
-            found.add("torch.autograd")
+    return frozenset().union(*map(_names, sets))
+
+
+@functools.cache
+def _names(name: str) -> frozenset[str]:
+    one = SETS[name]
+    found = {*one.functions, *one.packages, *_operators(one)}
+    if one.only:
+        found |= {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    if one.no_graph:
+        found.add("torch.autograd")
     return frozenset(found)
 
 
 def asked(sets: Collection[str], name: str) -> str:
     """What the exercise asks for where `name` was refused."""
     for one in sorted(sets):
-        if name in names([one]):
+        if name in _names(one):
             return SETS[one].asks
     return "write it yourself"
 

@@ -73,7 +73,9 @@ class RemoteLink:
         return self._ask(call, self._suite.budget.call_seconds)
 
     def _ask(self, call: plan.Call, seconds: float) -> Any:
-        header, value = self._exchange(call, seconds)
+        if not self._sent:
+            self._send([call])
+        header, value = self._reply(seconds)
         self._note(header["seen"])
         if header["error"] is not None:
             raise self._raised(header["error"], call.name)
@@ -97,12 +99,6 @@ class RemoteLink:
             while self._sent:  # after a failure nobody asks for the rest
                 self._reply(self._suite.budget.call_seconds)
 
-    def _exchange(self, call: plan.Call, seconds: float) -> tuple[dict[str, Any], Any]:
-        """Send a question, and receive header and value of its reply, or raise WorkerLost."""
-        if not self._sent:
-            self._send([call])
-        return self._reply(seconds)
-
     def _send(self, calls: Sequence[plan.Call]) -> None:
         """Send questions. `_reply` takes their replies, in the same order."""
         self._sent.extend(calls)
@@ -116,7 +112,7 @@ class RemoteLink:
         self._begins = False
 
     def _reply(self, seconds: float) -> tuple[dict[str, Any], Any]:
-        """The reply to the first question that has none."""
+        """Header and value of the reply to the first question that has none. Or WorkerLost."""
         number = self._call - len(self._sent) + 1
         call = self._sent.popleft()
         wait = Wait(seconds, self._suite.budget, self._until, self._family)

@@ -328,9 +328,11 @@ def test_a_passed_over_refusal_is_seen_and_a_warning_lets_it_pass():
 
 def test_a_pass_of_the_graders_own_may_add_up():
     with deny.refusing(frozenset({"one-look"})):
-        y = (recorded() * torch.zeros(1, requires_grad=True) + 1)[..., 0]
+        factor = torch.ones(1, requires_grad=True)
+        y = (recorded() * factor + 1)[..., 0]
     with deny.refusing(frozenset({"one-look"}), whole=False):
         y.sum().backward()
+    assert torch.allclose(factor.grad, X[..., 0].sum())
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
