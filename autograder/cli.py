@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from . import __version__, engine
-from .bookkeeper import Bookkeeper
-from .engine import ROOT, EngineError
+from . import __version__
+from .gradebook.bookkeeper import Bookkeeper
+from .grading import engine
+from .grading.engine import ROOT, EngineError
 
 GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
 
@@ -139,7 +140,7 @@ def _grade(options: argparse.Namespace) -> int:
         progress.step(result["status"] == "graded")
 
     def on_class(graded: dict[str, Any]) -> None:
-        from . import report  # late: it is not needed for the first grade
+        from .reports import report  # late: it is not needed for the first grade
 
         gradebook.flush()
         progress.close()
@@ -154,7 +155,7 @@ def _grade(options: argparse.Namespace) -> int:
         weak=options.weak, dask=options.dask, on_result=on_result,
         on_class=on_class,
     ).as_dict()  # fmt: skip
-    from . import report
+    from .reports import report
 
     width = shutil.get_terminal_size((100, 24)).columns
     print(report.class_table(graded, width))
@@ -178,8 +179,8 @@ def _grade(options: argparse.Namespace) -> int:
 
 def _handed_out(options: argparse.Namespace) -> Path | None:
     """The notebook that this course released, or the suite's own where the course has none."""
-    from .gradebook import released_notebook
     from .gradebook.autograded import read_released
+    from .gradebook.writer import released_notebook
 
     def of_the_course() -> Path:
         return released_notebook(options.course, options.assignment)
@@ -200,7 +201,7 @@ def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
 
     `feedback` would hand them out. The results themselves stay in units/ and in the gradebook.
     """
-    from . import report
+    from .reports import report
 
     current = {page.stem for _, page in report.student_pages(graded, results)}
     for folder, suffix in ((results / "feedback", ".html"), (results / "gradescope", ".json")):
@@ -213,7 +214,7 @@ def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from . import report
+    from .reports import report
 
     if not options.notebook.is_file():
         raise EngineError(f"there is no notebook {options.notebook}")
@@ -312,8 +313,8 @@ def _kernel_sanitizer() -> tuple[str, str]:
     if importlib.util.find_spec("triton") is None:
         return "-  ", "no Triton on this system, so no assignment with kernels"
     code = (
-        "from autograder import kept_streams; output = kept_streams.Output()\n"
-        "from autograder import sanitizer; output.write({'off': sanitizer.install()})"
+        "from autograder.grading import kept_streams; output = kept_streams.Output()\n"
+        "from kernel_sanitizer import sanitizer; output.write({'off': sanitizer.install()})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"TRITON_INTERPRET": "1"},

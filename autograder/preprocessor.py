@@ -23,9 +23,9 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
-from . import engine
-from .gradebook import Writer
 from .gradebook.timestamps import FILE as TIMESTAMP
+from .gradebook.writer import Writer
+from .grading import engine
 
 
 def register_assignment(assignment: str, **_: Any) -> None:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # In each of these an assignment has a folder of its own, which decides its scores alone.
 BY_ASSIGNMENT = ("autograder/suites", "autograder/misconceptions", "solutions", "exercises")
 # The grader: all else in here, and what lies beside the folders of the assignments.
-GRADER = ("autograder", "solutions")
+GRADER = ("autograder", "kernel_sanitizer", "solutions")
 PACKAGES = ("torch", "triton", "numpy")
 
 

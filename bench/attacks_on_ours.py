@@ -2,7 +2,8 @@
 
     python -m bench.attacks_on_ours          # about a minute; changes only its own entries
 
-`tests/test_attacks.py` asks for more of each attack; this is the column beside the other graders.
+`tests/grading/test_attacks.py` asks for more of each attack; this is the column beside the other
+graders.
 """
 
 from __future__ import annotations

@@ -31,9 +31,10 @@ from typing import Any
 
 import nbformat
 
-from autograder import engine, versions
-from autograder.engine import ROOT, Submitted
-from autograder.gradebook import Writer
+from autograder import versions
+from autograder.gradebook.writer import Writer
+from autograder.grading import engine
+from autograder.grading.engine import ROOT, Submitted
 from bench import machine, peers, plain_nbgrader
 
 ASSIGNMENT = "layernorm"

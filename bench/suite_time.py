@@ -18,9 +18,9 @@ def seconds(assignment: str) -> tuple[float, float, int]:
     """Wall and CPU seconds of one pass (medians of ten), and the number of tests."""
     import torch
 
-    from autograder.engine import DEFAULT_SEED
-    from autograder.student import Student
-    from autograder.suite import load
+    from autograder.grading.engine import DEFAULT_SEED
+    from autograder.testing.student import Student
+    from autograder.testing.suite import load
 
     torch.set_num_threads(1)
     suite = load(assignment)
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
         wall, cpu, _ = seconds(argv[0])
         print(json.dumps({"wall": wall, "cpu": cpu}))
         return 0
-    from autograder.suite import names
+    from autograder.testing.suite import names
 
     print(f"{'assignment':16}{'tests':>6}{'CPU s':>8}{'wall s':>8}")
     for assignment in names():

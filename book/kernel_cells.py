@@ -51,7 +51,7 @@ def told(launch: Callable[[], object]) -> None:
     Raises:
         RuntimeError: the sanitizer is off; a faulty kernel could do harm.
     """
-    from autograder import sanitizer
+    from kernel_sanitizer import sanitizer
 
     if not sanitizer.installed():
         raise RuntimeError(f"the sanitizer is off: {sanitizer.why_not()}")

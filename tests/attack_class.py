@@ -215,7 +215,7 @@ class Place:
         self.base.chmod(0o755)
         self.python = {path: path.stat().st_mode & 0o7777 for path in _python_files()}
         unneeded = shutil.ignore_patterns("__pycache__", "results", "*.pyc")
-        for name in ("autograder", "solutions", "exercises"):
+        for name in ("autograder", "kernel_sanitizer", "solutions", "exercises"):
             shutil.copytree(ROOT / name, self.project / name, ignore=unneeded)
         settings = self.project / "autograder" / "suites" / ASSIGNMENT / "suite.toml"
         text = re.sub(r"^\[limits\][^\[]*", "", settings.read_text(), flags=re.MULTILINE)
@@ -363,9 +363,9 @@ def hidden_numbers(seed: int = 1) -> set[str]:
     """Digits of the inputs that hidden tests use, which no report may show."""
     import torch
 
-    from autograder.compare import recording
-    from autograder.student import Student
-    from autograder.suite import load
+    from autograder.testing.compare import recording
+    from autograder.testing.student import Student
+    from autograder.testing.suite import load
 
     suite = load(ASSIGNMENT)
     seen: list[Any] = []

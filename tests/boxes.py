@@ -3,7 +3,7 @@
 import copy
 import json
 
-from autograder.submission import read, released
+from autograder.reading.submission import read, released
 
 STUB = "def area(w, h):\n    # YOUR CODE HERE\n    raise NotImplementedError()"
 STUB_2 = (

@@ -17,10 +17,11 @@ from typing import Any
 
 from in_process import load
 
-from autograder import deny, forbidden, worker
-from autograder.link import RemoteLink
-from autograder.submission import Cell
-from autograder.verdict import LearnerError, Refused, WorkerLost
+from autograder import forbidden
+from autograder.grading.link import RemoteLink
+from autograder.reading.submission import Cell
+from autograder.testing.verdict import LearnerError, Refused, WorkerLost
+from autograder.worker import deny, serve
 
 SECONDS = 120.0  # some of these cells wait for ever
 
@@ -102,7 +103,7 @@ def _worker() -> Iterator[socket.socket]:
     if pid == 0:
         with contextlib.suppress(BaseException):
             ours.close()
-            worker.main(theirs)
+            serve.main(theirs)
         os._exit(0)
     theirs.close()
     try:

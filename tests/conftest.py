@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from stand_in import modes, server, strong, weak, worker_file  # noqa: F401 (fixtures)
+from stand_in import modes, packages, server, strong, weak  # noqa: F401 (fixtures)
 
 
 def _sanitizer_on() -> Iterator[ModuleType]:
     """The kernel sanitizer, on. Afterwards it is as it was before."""
-    from autograder import sanitizer
+    from kernel_sanitizer import sanitizer
 
     before = sanitizer.installed()
     assert sanitizer.install() == ""

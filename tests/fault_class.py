@@ -19,7 +19,7 @@ from typing import Any
 
 from gradebook_course import facts_of
 
-from autograder import engine
+from autograder.grading import engine
 from autograder.sandbox import linux
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +33,7 @@ SPREAD = {"cli": 9.0, "runner": 6.0, "supervisor": 6.0, "server": 6.0, "fork": 0
 def copy_grader(folder: Path) -> Path:
     """A copy of the grader: its version stays the same while somebody edits the tree."""
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
-    for name in ("autograder", "solutions/layernorm", "exercises/layernorm"):
+    for name in ("autograder", "kernel_sanitizer", "solutions/layernorm", "exercises/layernorm"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignore)
     for path in (ROOT / "solutions").glob("*.py"):
         shutil.copy(path, folder / "solutions")
@@ -227,7 +227,7 @@ def victims(cli: int) -> dict[str, list[int]]:
     for process in tree.values():
         above = tree[process.parent].command if process.parent in tree else ""
         for name, first, others in (
-            ("autograder.runner", "runner", "fork"),
+            ("autograder.grading.suite_runner", "runner", "fork"),
             ("autograder.sandbox.supervisor", "supervisor", None),
             ("autograder.server", "server", "worker"),
         ):

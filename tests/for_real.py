@@ -8,7 +8,7 @@ from typing import Any
 
 import nbformat
 
-from autograder import engine
+from autograder.grading import engine
 from autograder.release import ROOT
 
 

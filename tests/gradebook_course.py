@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from nbgrader.api import Gradebook
 from nbgrader.utils import compute_checksum
 
-from autograder.gradebook import Writer
+from autograder.gradebook.writer import Writer
 
 ROOT = Path(__file__).resolve().parent.parent
 MARKER = "HIDDEN-MARKER-4711"
@@ -31,7 +31,7 @@ c.Autograde.sanitize_preprocessors = ["autograder.preprocessor.InertCopy"]
 c.Autograde.autograde_preprocessors = ["autograder.preprocessor.GradeInSandbox"]
 c.Autograde.pre_convert_hook = "autograder.preprocessor.register_assignment"
 import json, pathlib
-from autograder import engine
+from autograder.grading import engine
 def graded_elsewhere(assignment, path, *, seed):
     record = json.loads((pathlib.Path({root!r}) / "results.json").read_text())
     return record[pathlib.Path(path).parts[-3]]

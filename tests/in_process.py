@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
-from autograder import plan, protocol, worker
-from autograder import suite as suites
-from autograder.compare import Mismatch
-from autograder.student import LocalLink
-from autograder.verdict import LearnerError, Verdict, explain_error
+from autograder.testing import plan
+from autograder.testing import suite as suites
+from autograder.testing.compare import Mismatch
+from autograder.testing.student import LocalLink
+from autograder.testing.verdict import LearnerError, Verdict, explain_error
+from autograder.worker import protocol, serve
 
 torch.set_num_threads(1)  # as the runner does
 
@@ -43,7 +44,7 @@ def gradable() -> list[str]:
 def load(assignment: str) -> suites.Suite:
     suite = _load(assignment)
     if suite.kernels:
-        from autograder import sanitizer
+        from kernel_sanitizer import sanitizer
 
         sanitizer.install()  # another test may have taken it out
     return suite
@@ -105,7 +106,7 @@ class LocalAsker(LocalLink):
     def ask(self, call: plan.Call) -> Any:
         wire = Wire()
         protocol.send_calls(wire, 1, [call.frame])
-        header, request = protocol.receive(wire, worker.QUESTION, from_grader=True)
+        header, request = protocol.receive(wire, serve.QUESTION, from_grader=True)
         return self.perform(call.name, header["op"], request)
 
 

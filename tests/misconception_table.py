@@ -23,8 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from in_process import Graded, grade, load, score  # noqa: E402
 
 from autograder import misconceptions  # noqa: E402
-from autograder import suite as suites  # noqa: E402
 from autograder.misconceptions import Misconception  # noqa: E402
+from autograder.testing import suite as suites  # noqa: E402
 
 ENOUGH = 90  # per cent of an assignment's misconceptions that must be named right
 

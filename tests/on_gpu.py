@@ -81,7 +81,7 @@ def on_device(function: Callable[..., Any], device: str = "cuda") -> Callable[..
 
 def student(namespace: Mapping[str, Any], device: str = "cuda") -> Any:
     """A student of trusted code that runs on the device; nobody watches its kernels."""
-    from autograder.student import LocalLink, Student
+    from autograder.testing.student import LocalLink, Student
 
     class There(Student):
         def launches(self) -> None:
@@ -97,7 +97,7 @@ def student(namespace: Mapping[str, Any], device: str = "cuda") -> Any:
 
 def failures(assignment: str, namespace: Mapping[str, Any], device: str = "cuda") -> list[str]:
     """One line for each test that `namespace` fails."""
-    from autograder import suite as suites
+    from autograder.testing import suite as suites
 
     found = []
     for test in suites.collect(suites.SUITES / assignment):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -36,17 +35,17 @@ NAMESPACES = {f"{n}-namespace" for n in watch.NAMESPACES.values()}
 
 
 @pytest.fixture(scope="module")
-def worker_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("stand-in") / "worker.py"
-    path.write_text(STAND_IN)
-    return path
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("stand-in")
+    (folder / "serve.py").write_text(STAND_IN)
+    return {"autograder.worker.serve": str(folder)}
 
 
 @pytest.fixture(scope="module")
-def modes(worker_file: Path) -> Iterator[dict[str, ForkServer]]:
+def modes(packages: dict[str, str]) -> Iterator[dict[str, ForkServer]]:
     os.environ["GRADER_SECRET"] = "hunter2"
     servers = {
-        name: ForkServer(weak=name == "weak", preload=(), worker=[worker_file])
+        name: ForkServer(weak=name == "weak", preload=(), worker=packages)
         for name in ("strong", "weak")
     }
     yield servers

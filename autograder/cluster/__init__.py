@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import engine
-from ..engine import ROOT, EngineError, Submitted
-from ..notebook import MAX_BYTES, Unreadable, load, one_line
+from ..grading import engine
+from ..grading.engine import ROOT, EngineError, Submitted
+from ..reading.notebook import MAX_BYTES, Unreadable, load, one_line
 from .dask_worker import SOFTWARE, VERSION, task
 from .reply import Refused, check, decode
 
@@ -47,7 +47,7 @@ def describe(assignment: str) -> dict[str, Any]:
 
     Raises suite.SuiteError.
     """
-    from ..suite import load as load_suite  # loads torch
+    from ..testing.suite import load as load_suite  # loads torch
 
     suite = load_suite(assignment)
     tests = [

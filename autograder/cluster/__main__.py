@@ -2,7 +2,7 @@
 
 import sys
 
-from ..kept_streams import Output
+from ..grading.kept_streams import Output
 from . import describe
 
 output = Output()

@@ -16,9 +16,10 @@ from typing import Any
 
 from distributed import get_worker
 
-from .. import engine, versions
-from ..engine import EngineError
-from ..notebook import one_line
+from .. import versions
+from ..grading import engine
+from ..grading.engine import EngineError
+from ..reading.notebook import one_line
 
 # Of the code this process runs; what is on its disk may be newer.
 VERSION, SOFTWARE = versions.grader(), versions.software()
@@ -114,7 +115,7 @@ def task() -> Any:
 
     def grade(order: dict[str, Any]) -> bytes:
         try:
-            from autograder.cluster import dask_worker  # absolute: this is unpickled elsewhere
+            from . import dask_worker  # absolute: this is unpickled elsewhere
         except ImportError as error:
             return b'{"error": "it has no autograder (%s)"}' % str(error.name).encode()
         return dask_worker.serve(order)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..verdict import Verdict
+from ..testing.verdict import Verdict
 
 MAX_REPLY = 4 << 20
 MAX_TEXT = 5_000

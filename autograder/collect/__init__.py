@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .. import submission
-from ..engine import EngineError
-from ..notebook import one_line
+from ..grading.engine import EngineError
+from ..reading import submission
+from ..reading.notebook import one_line
 from .archive import (
     NESTED,
     Entry,

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from ..notebook import MAX_BYTES, one_line
+from ..reading.notebook import MAX_BYTES, one_line
 
 MIB = 1 << 20
 MAX_RATIO = 200  # of sizes before and after; notebooks full of repeated output reach some 50

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from ..attributes import asked_of_getattr
-from ..beneath import MODULES, PATCHED, WORDS, patches, words
-from ..magics import parse
-from ..notebook import one_line
-from ..submission import Cell
+from ..reading.magics import parse
+from ..reading.notebook import one_line
+from ..reading.submission import Cell
+from ..worker.attributes import asked_of_getattr
+from ..worker.beneath import MODULES, PATCHED, WORDS, patches, words
 from .kernels import beside_triton
 from .loops import beyond_one_loop
 from .names import EVERYDAY, TEXT, WHOLE

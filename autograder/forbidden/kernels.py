@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..beneath import words
-from ..magics import parse
-from ..submission import Cell
+from ..reading.magics import parse
+from ..reading.submission import Cell
+from ..worker.beneath import words
 
 # What Triton's compiler knows of Python, and what notebooks call the language.
 _KNOWN = words("""

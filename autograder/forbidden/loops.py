@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from ..beneath import words
-from ..magics import parse
-from ..submission import Cell
+from ..reading.magics import parse
+from ..reading.submission import Cell
+from ..worker.beneath import words
 
 # Calls that go through all numbers. Those of torch are refused where they run.
 _AT_ONCE = words("""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..beneath import words
+from ..worker.beneath import words
 
 # Calls that run a text.
 TEXT = frozenset({"exec", "eval", "compile"})

@@ -19,7 +19,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from ..learner import Learner
+from .learner import Learner
 
 TEST_PREFIX = "test_"
 NO_RESPONSE = "No response."

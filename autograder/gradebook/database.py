@@ -22,7 +22,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
-from ..engine import EngineError
+from ..grading.engine import EngineError
 
 _KEPT = "no result is lost: repair this and run the same command again"
 

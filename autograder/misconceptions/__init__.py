@@ -3,7 +3,7 @@
 When an output is wrong, the runner gives the same inputs to every misconception of that exercise.
 If one of them produces the learner's output, the learner is told its name, its sentence and the
 paragraph of the book that explains it. The same collection proves that the hidden suites reject
-each of them (`tests/test_misconceptions.py`).
+each of them (`tests/suites/test_misconceptions.py`).
 
 A misconception is plain code with the signature of its exercise:
 

@@ -17,7 +17,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import Exit, Limits, SandboxError, rootfs
@@ -26,14 +26,11 @@ from .family import Family
 
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")
-_WORKER = (
-    "worker", "deny", "foreign", "beneath", "attributes", "elsewhere", "protocol", "cells",
-    "torch_state", "stand_ins", "imports", "prints", "shared_memory",
-    "sanitizer", "kernel_fault", "kernel_launch", "kernel_memory",
-    "kernel_numbers", "kernel_self_test", "kernel_compile",
-    "kernel_operations", "far_rows",
-)  # fmt: skip
-WORKER_FILES = tuple(_HERE.parent / f"{name}.py" for name in _WORKER)
+# Package name -> folder: all of its files are copied into the sandbox.
+WORKER = {
+    "autograder.worker": _HERE.parent / "worker",
+    "kernel_sanitizer": _HERE.parents[1] / "kernel_sanitizer",
+}
 _SUPERVISOR = (
     "import sys; sys.path.insert(0, {!r}); from autograder.sandbox.supervisor import main; main({})"
 )
@@ -96,10 +93,10 @@ class WorkerProcess:
 class ForkServer:
     """An untrusted server process with torch loaded, in a sandbox; it forks the workers.
 
-    `preload`: modules that workers find imported. `worker`: files copied into the sandbox;
-    worker.py among them has `main(sock)`, which runs in each worker. `compiles`: Triton kernels are
-    compiled there for a GPU, instead of interpreted. `deny`: the sets of
-    autograder/deny.py that its assignment picks. The rest makes do without something, as on
+    `preload`: modules that workers find imported. `worker`: folders copied into the sandbox as
+    packages; `autograder.worker.serve` has `main(sock)`, which runs in each worker. `compiles`:
+    Triton kernels are compiled there for a GPU, instead of interpreted. `deny`: the sets of
+    autograder/worker/deny.py that its assignment picks. The rest makes do without something, as on
     machines that lack it: `weak` namespaces, `fork` forking (each worker is started afresh),
     `cgroups` control groups. The start goes on in the background.
     """
@@ -113,7 +110,7 @@ class ForkServer:
         preload: Sequence[str] = ("torch", "matplotlib"),
         compiles: bool = False,
         deny: Sequence[str] = (),
-        worker: Sequence[Path] | None = WORKER_FILES,
+        worker: Mapping[str, str | Path] | None = WORKER,
     ) -> None:
         ours, theirs = pair()
         command = _SUPERVISOR.format(str(_HERE.parents[1]), theirs.fileno())
@@ -130,7 +127,10 @@ class ForkServer:
         theirs.close()
         self._control = ours
         self._ready: dict | None = None
-        files = [_HERE / name for name in _SERVER_FILES] + list(worker or ())
+        files = {f"autograder/{name}": _HERE / name for name in _SERVER_FILES}
+        for package, folder in (worker or {}).items():
+            place = package.replace(".", "/")
+            files |= {f"{place}/{file.name}": file for file in sorted(Path(folder).glob("*.py"))}
         config = {"weak": weak or not fork, "fork": fork, "cgroups": cgroups}
         config |= {"preload": list(preload), "worker": worker is not None, "compiles": compiles}
         config["deny"] = list(deny)

@@ -11,7 +11,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import linux
@@ -72,7 +72,7 @@ def reachable_by_everyone() -> bool:
     return readable_by_everyone() and all(os.stat(q).st_mode & 0o001 for q in parents)
 
 
-def plan(sources: Sequence[Path]) -> dict:
+def plan(sources: Mapping[str, Path]) -> dict:
     """What the supervisor must know of this interpreter, which it does not share; JSON."""
     return {
         "python": executable(),
@@ -80,7 +80,7 @@ def plan(sources: Sequence[Path]) -> dict:
         "readable": readable(),
         "for_everyone": readable_by_everyone(),
         "reachable": reachable_by_everyone(),
-        "sources": [str(p) for p in sources],
+        "sources": {name: str(path) for name, path in sources.items()},
         "hidden": [] if str(PROJECT) in site_folders() else [str(PROJECT)],
         "exposed": _exposed(),
     }
@@ -126,14 +126,15 @@ def mount_proc(root: str) -> None:
         linux.mount("proc", os.path.join(root, "proc"), "proc", flags)
 
 
-def copy_sources(root: Path, sources: Sequence[str]) -> None:
-    """Copy the server's own files to root/server/autograder, readable by all."""
-    package = root / "server" / "autograder"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    for source in map(Path, sources):
-        (package / source.name).write_bytes(source.read_bytes())
-    for path in (root / "server", package, *package.iterdir()):
+def copy_sources(root: Path, sources: Mapping[str, str]) -> None:
+    """Copy the server's own files to root/server, readable by all. Each path in there: the file."""
+    server = root / "server"
+    for name, source in sources.items():
+        target = server / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(Path(source).read_bytes())
+    (server / "autograder" / "__init__.py").touch()
+    for path in (server, *server.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 

@@ -66,7 +66,7 @@ def _preload(config: dict) -> None:
         sys.modules["matplotlib"].use("Agg")
         importlib.import_module("matplotlib.pyplot")
     if config["worker"]:
-        worker = importlib.import_module("autograder.worker")
+        worker = importlib.import_module("autograder.worker.serve")
         getattr(worker, "warm_up", tuple)(
             config["deny"]
         )  # what need not be done again in every fork
@@ -84,7 +84,7 @@ def _settle() -> None:
 
 def _preload_late() -> None:
     gc.disable()
-    for name in getattr(sys.modules.get("autograder.worker"), "LATE", ()):
+    for name in getattr(sys.modules.get("autograder.worker.serve"), "LATE", ()):
         with contextlib.suppress(ImportError):  # of another torch
             importlib.import_module(name)
     _settle()
@@ -202,7 +202,7 @@ def _be_worker(config: dict, request: dict, fds: list[int], gate: int) -> None:
             sock.sendall(json.dumps(_probe()).encode() + b"\n")
             sock.recv(1)
         else:
-            sys.modules["autograder.worker"].main(sock)
+            sys.modules["autograder.worker.serve"].main(sock)
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1

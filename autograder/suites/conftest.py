@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from autograder.student import Student
+from ..testing.student import Student
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """`{grader-packages}` and `{grader-limits}`: what learner code is given, as the grader has it.
 
-Both come from `autograder/allowance.py`, where the grader takes its limits from.
+Both come from `autograder/testing/allowance.py`, where the grader takes its limits from.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from sphinx.util.docutils import SphinxDirective
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # the command that builds the book does not look there
 
-from autograder import allowance, notebook, prints  # noqa: E402
+from autograder.reading import notebook  # noqa: E402
 from autograder.sandbox import Limits  # noqa: E402
+from autograder.testing import allowance  # noqa: E402
+from autograder.worker import prints  # noqa: E402
 
 
 def packages() -> str:

@@ -23,9 +23,9 @@ DEPENDENCIES = (
     "book/experiments/*.py",
     "solutions/*/*.py",
     "solutions/*/*/*.py",
-    "autograder/sanitizer.py",
-    "autograder/kernel_*.py",
-    "autograder/ahead_of_time.py",
+    "kernel_sanitizer/*.py",
+    "autograder/worker/kernel_*.py",
+    "bench/ahead_of_time.py",
     "bench/results/*.json",
 )
 

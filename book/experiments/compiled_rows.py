@@ -6,7 +6,7 @@ its own. The page shows the answers, and tests assert which variants spill and l
 
 from __future__ import annotations
 
-from autograder.ahead_of_time import Compiled, Request, compiled_all
+from bench.ahead_of_time import Compiled, Request, compiled_all
 
 KERNELS = "book.experiments.unit_rows:"
 BF16, FP32 = "*bf16:16", "*fp32:16"  # pointers to 16-byte places

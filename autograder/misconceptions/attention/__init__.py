@@ -1,6 +1,6 @@
 """Misconceptions of the assignment `attention`, one module per exercise."""
 
-from autograder.misconceptions.attention import attention  # isort: skip
-from autograder.misconceptions.attention import MultiHeadAttention  # isort: skip
+from . import attention  # isort: skip
+from . import MultiHeadAttention  # isort: skip
 
 __all__ = ["MultiHeadAttention", "attention"]

@@ -1,13 +1,13 @@
 """Misconceptions of the assignment `batchnorm`, one module or two per exercise."""
 
 # The order matters: the module's mistakes are built from those of the function.
-from autograder.misconceptions.batchnorm import batch_norm  # isort: skip
-from autograder.misconceptions.batchnorm import batch_norm_running  # isort: skip
-from autograder.misconceptions.batchnorm import batch_norm_precision  # isort: skip
-from autograder.misconceptions.batchnorm import BatchNorm  # isort: skip
-from autograder.misconceptions.batchnorm import batch_norm_backward  # isort: skip
-from autograder.misconceptions.batchnorm import batch_norm_backward_statistics  # isort: skip
-from autograder.misconceptions.batchnorm import fold_batch_norm  # isort: skip
+from . import batch_norm  # isort: skip
+from . import batch_norm_running  # isort: skip
+from . import batch_norm_precision  # isort: skip
+from . import BatchNorm  # isort: skip
+from . import batch_norm_backward  # isort: skip
+from . import batch_norm_backward_statistics  # isort: skip
+from . import fold_batch_norm  # isort: skip
 
 __all__ = [
     "BatchNorm",

@@ -6,17 +6,8 @@ from functools import partial
 
 import torch
 
-from autograder.misconceptions import misconception as declare
-from autograder.misconceptions.batchnorm.batch_norm import (
-    PAGE,
-    affine,
-    normalize,
-    observe,
-    refuse_one_value,
-    statistics,
-    unbiased,
-    up,
-)
+from .. import misconception as declare
+from .batch_norm import PAGE, affine, normalize, observe, refuse_one_value, statistics, unbiased, up
 
 misconception = partial(declare, exercise="batch_norm")
 

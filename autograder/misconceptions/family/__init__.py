@@ -1,11 +1,11 @@
 """Misconceptions of the assignment `family`, one module or two per exercise."""
 
-from autograder.misconceptions.family import normalize  # isort: skip
-from autograder.misconceptions.family import instance_norm  # isort: skip
-from autograder.misconceptions.family import group_norm  # isort: skip
-from autograder.misconceptions.family import standardize_weight  # isort: skip
-from autograder.misconceptions.family import SwitchableNorm2d  # isort: skip
-from autograder.misconceptions.family import SwitchableNorm2d_statistics  # isort: skip
+from . import normalize  # isort: skip
+from . import instance_norm  # isort: skip
+from . import group_norm  # isort: skip
+from . import standardize_weight  # isort: skip
+from . import SwitchableNorm2d  # isort: skip
+from . import SwitchableNorm2d_statistics  # isort: skip
 
 __all__ = [
     "SwitchableNorm2d",

@@ -1,6 +1,6 @@
 """Misconceptions of the assignment `placement`, one module per exercise."""
 
-from autograder.misconceptions.placement import (
+from . import (
     PostLNBlock,
     PreLNBlock,
     QKNormAttention,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from autograder.misconceptions import misconception
+from .. import misconception
 
 PAGE = "placement.html#"
 

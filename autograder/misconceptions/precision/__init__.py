@@ -1,11 +1,11 @@
 """Misconceptions of the assignment `precision`, one module per exercise."""
 
-from autograder.misconceptions.precision import one_pass_var  # isort: skip
-from autograder.misconceptions.precision import two_pass_var  # isort: skip
-from autograder.misconceptions.precision import welford  # isort: skip
-from autograder.misconceptions.precision import combine_moments  # isort: skip
-from autograder.misconceptions.precision import layer_norm_low_precision  # isort: skip
-from autograder.misconceptions.precision import prescaled_layer_norm  # isort: skip
+from . import one_pass_var  # isort: skip
+from . import two_pass_var  # isort: skip
+from . import welford  # isort: skip
+from . import combine_moments  # isort: skip
+from . import layer_norm_low_precision  # isort: skip
+from . import prescaled_layer_norm  # isort: skip
 
 __all__ = [
     "combine_moments",

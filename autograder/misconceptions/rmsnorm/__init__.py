@@ -1,14 +1,14 @@
 """Misconceptions of the assignment `rmsnorm`, one module per exercise."""
 
 # The order matters: the module's mistakes are built from those of the function.
-from autograder.misconceptions.rmsnorm import rms_norm  # isort: skip
-from autograder.misconceptions.rmsnorm import rms_norm_backward  # isort: skip
-from autograder.misconceptions.rmsnorm import RMSNorm  # isort: skip
-from autograder.misconceptions.rmsnorm import partial_rms_norm  # isort: skip
-from autograder.misconceptions.rmsnorm import scale_norm  # isort: skip
-from autograder.misconceptions.rmsnorm import ada_norm  # isort: skip
-from autograder.misconceptions.rmsnorm import AdaLayerNorm  # isort: skip
-from autograder.misconceptions.rmsnorm import DynamicTanh  # isort: skip
+from . import rms_norm  # isort: skip
+from . import rms_norm_backward  # isort: skip
+from . import RMSNorm  # isort: skip
+from . import partial_rms_norm  # isort: skip
+from . import scale_norm  # isort: skip
+from . import ada_norm  # isort: skip
+from . import AdaLayerNorm  # isort: skip
+from . import DynamicTanh  # isort: skip
 
 __all__ = [
     "AdaLayerNorm",

@@ -4,13 +4,7 @@ What a kernel does to memory it should not touch is not here: the kernel sanitiz
 for each of these faults. Here are the wrong values.
 """
 
-from autograder.misconceptions.triton_kernels import (
-    add_layer_norm,
-    layer_norm_backward,
-    layer_norm_forward,
-    rms_norm_forward,
-    row_sum,
-)
+from . import add_layer_norm, layer_norm_backward, layer_norm_forward, rms_norm_forward, row_sum
 
 __all__ = [
     "add_layer_norm",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from autograder.misconceptions.triton_kernels.shared import (
+from .shared import (
     PROGRAMS,
     block,
     declarer,
@@ -13,7 +13,7 @@ from autograder.misconceptions.triton_kernels.shared import (
     multiplied_out,
     up,
 )
-from autograder.misconceptions.triton_kernels.shared import right as statistics
+from .shared import right as statistics
 
 say = declarer("layer_norm_backward")
 DERIVATION = "layernorm.html#backward-derivation"

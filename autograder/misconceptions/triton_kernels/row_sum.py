@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from autograder.misconceptions.triton_kernels.shared import (
-    FIXED,
-    cut,
-    declarer,
-    first_row_everywhere,
-    only_first_row,
-)
+from .shared import FIXED, cut, declarer, first_row_everywhere, only_first_row
 
 say = declarer("row_sum")
 

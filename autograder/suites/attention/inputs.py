@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 import solutions.attention.attention as reference
-from autograder.compare import expect
-from autograder.later import later
+
+from ...testing.compare import expect
+from ...testing.later import later
 
 LOOSE = 0.02  # of the largest expected value
 COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout

@@ -10,8 +10,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.attention.inputs import (
+from ...testing.compare import expect
+from ...testing.verdict import LearnerError
+from .inputs import (
     COARSE,
     LOOSE,
     REACHES,
@@ -31,7 +32,6 @@ from autograder.suites.attention.inputs import (
     values,
     wanted_module,
 )
-from autograder.verdict import LearnerError
 
 
 def _check(m, x, mask, heads, parameters, part=LOOSE, what="the output"):

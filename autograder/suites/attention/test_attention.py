@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import solutions.attention.attention as reference
-from autograder.compare import expect
-from autograder.suites.attention.inputs import (
+
+from ...testing.compare import expect
+from .inputs import (
     COARSE,
     LOOSE,
     REACHES,

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 import solutions.batchnorm.batchnorm as reference
-from autograder.compare import expect
-from autograder.later import later
+
+from ...testing.compare import expect
+from ...testing.later import later
 
 C = 5
 MANY = 64  # values of a channel from which on LOOSE forgives an unbiased variance

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.compare import expect
-from autograder.suites.batchnorm.inputs import (
+from ...testing.compare import expect
+from .inputs import (
     LOOSE,
     MANY,
     REACHES,

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.compare import ROUNDED_ONCE, expect
-from autograder.later import later
-from autograder.suites.batchnorm.inputs import (
+from ...testing.compare import ROUNDED_ONCE, expect
+from ...testing.later import later
+from ...testing.verdict import LearnerError
+from .inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -38,7 +39,6 @@ from autograder.suites.batchnorm.inputs import (
     share,
     upstream,
 )
-from autograder.verdict import LearnerError
 
 RUNNING = ("running_mean after the call", "running_var after the call")
 

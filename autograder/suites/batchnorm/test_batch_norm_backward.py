@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.batchnorm.inputs import (
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import (
     EPS,
     MANY,
     STRICT,

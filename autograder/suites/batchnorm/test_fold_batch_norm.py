@@ -16,19 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import solutions.batchnorm.batchnorm as reference
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.batchnorm.inputs import (
-    EPS,
-    LOOSE,
-    STRICT,
-    C,
-    affine,
-    after,
-    expect_half,
-    seasoned,
-    share,
-)
+
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import EPS, LOOSE, STRICT, C, affine, after, expect_half, seasoned, share
 
 NAMES = ("the folded weight", "the folded bias")
 

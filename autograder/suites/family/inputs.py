@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 import solutions.family.family as reference
-from autograder.compare import ROUNDED_ONCE, expect
-from autograder.later import later
+
+from ...testing.compare import ROUNDED_ONCE, expect
+from ...testing.later import later
 
 MANY = 64  # values that share a variance, from which on LOOSE forgives an unbiased one
 EPS = 1e-3

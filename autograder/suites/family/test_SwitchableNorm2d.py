@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 import solutions.family.family as reference
-from autograder.compare import expect
-from autograder.suites.family.inputs import (
+
+from ...testing.compare import expect
+from ...testing.verdict import LearnerError
+from .inputs import (
     LOOSE,
     REACHES,
     STRICT,
@@ -32,7 +34,6 @@ from autograder.suites.family.inputs import (
     text_list,
     upstream,
 )
-from autograder.verdict import LearnerError
 
 C = 5
 DEFAULT_EPS = 1e-5

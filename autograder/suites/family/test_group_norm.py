@@ -10,8 +10,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.family.inputs import (
+from ...testing.compare import expect
+from ...testing.verdict import LearnerError
+from .inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -29,7 +30,6 @@ from autograder.suites.family.inputs import (
     spread_rows,
     wanted,
 )
-from autograder.verdict import LearnerError
 
 
 def _check(student, x, groups, parameters, eps=EPS, part=LOOSE, what="the output"):

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 import solutions.layernorm.layernorm as reference
-from autograder.compare import expect, judging
-from autograder.later import later
+
+from ...testing.compare import expect, judging
+from ...testing.later import later
 
 WIDTH = 64
 EPS = 1e-3

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.layernorm.inputs import (
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import (
     LOOSE,
     REACHES,
     STRICT,

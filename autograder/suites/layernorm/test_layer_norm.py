@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import ROUNDED_ONCE, expect
-from autograder.suites.layernorm.inputs import (
+from ...testing.compare import ROUNDED_ONCE, expect
+from .inputs import (
     EPS,
     LOOSE,
     REACHES,

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 import solutions.layernorm.layernorm as reference
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.layernorm.inputs import (
+
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import (
     EPS,
     STRICT,
     WIDTH,

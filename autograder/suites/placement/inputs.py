@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import solutions.placement.placement as reference
-from autograder.compare import expect
-from autograder.later import later
+
+from ...testing.compare import expect
+from ...testing.later import later
 
 WIDTH, HEADS, FF = 12, 3, 20
 LOOSE = 1e-3  # of the largest expected value

@@ -9,19 +9,11 @@ import itertools
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.placement import inputs
-from autograder.suites.placement.inputs import (
-    EXACT,
-    FF,
-    HEADS,
-    WIDTH,
-    close,
-    normal,
-    tokens,
-    zeroed,
-)
 from solutions.placement.placement import PreLNBlock
+
+from ...testing.compare import expect
+from . import inputs
+from .inputs import EXACT, FF, HEADS, WIDTH, close, normal, tokens, zeroed
 
 SIZES = (WIDTH, HEADS, FF)
 

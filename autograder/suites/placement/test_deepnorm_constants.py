@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import solutions.placement.placement as reference
-from autograder.compare import expect
-from autograder.suites.placement.inputs import numbers
+
+from ...testing.compare import expect
+from .inputs import numbers
 
 
 def _wanted(n):

@@ -11,15 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from autograder.compare import expect
-from autograder.suites.placement.inputs import (
-    close,
-    normal,
-    numbers,
-    random_state,
-    tokens,
-    wanted_norms,
-)
+from ...testing.compare import expect
+from .inputs import close, normal, numbers, random_state, tokens, wanted_norms
 
 D = 5
 

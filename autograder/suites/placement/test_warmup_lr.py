@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import solutions.placement.placement as reference
-from autograder.compare import expect
-from autograder.suites.placement.inputs import numbers
-from autograder.verdict import LearnerError
+
+from ...testing.compare import expect
+from ...testing.verdict import LearnerError
+from .inputs import numbers
 
 
 def _check(student, what, *cases):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.compare import expect
-from autograder.suites.precision.inputs import far, near, piece, uniform
+from ...testing.compare import expect
+from .inputs import far, near, piece, uniform
 
 Moments = tuple[int, Tensor, Tensor]
 

@@ -7,16 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.precision.inputs import (
-    LOOSE,
-    WIDTH,
-    expect_pair,
-    far,
-    moments,
-    near,
-    normal,
-)
+from ...testing.compare import expect
+from .inputs import LOOSE, WIDTH, expect_pair, far, moments, near, normal
 
 
 @pytest.mark.points(1)

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder.compare import expect
-from autograder.suites.rmsnorm.inputs import (
+
+from ...testing.compare import expect
+from .inputs import (
     LOOSE,
     REACHES,
     STRICT,

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder.compare import expect
-from autograder.suites.rmsnorm.inputs import (
+
+from ...testing.compare import expect
+from .inputs import (
     LOOSE,
     REACHES,
     STRICT,

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder.compare import expect
-from autograder.suites.rmsnorm.inputs import (
+
+from ...testing.compare import expect
+from .inputs import (
     EPS,
     LOOSE,
     REACHES,

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder.compare import expect
-from autograder.suites.rmsnorm.inputs import (
+
+from ...testing.compare import expect
+from .inputs import (
     EPS,
     LOOSE,
     REACHES,

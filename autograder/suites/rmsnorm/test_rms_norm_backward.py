@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 import solutions.rmsnorm.rmsnorm as reference
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.rmsnorm.inputs import (
+
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import (
     EPS,
     HALF,
     LOOSE,

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 import solutions.scaling.scaling as reference
-from autograder.compare import expect
+
+from ...testing.compare import expect
 
 LENGTH = 64  # of the axis that is scaled
 EPS = 1e-3

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import solutions.scaling.scaling as reference
-from autograder.compare import expect
-from autograder.suites.scaling.inputs import form
+
+from ...testing.compare import expect
+from .inputs import form
 
 # Forgives an unbiased deviation of at least 128 * 16 numbers, and nothing about the network.
 LOOSE = 1e-3

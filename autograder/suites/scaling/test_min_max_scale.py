@@ -7,15 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.scaling.inputs import (
-    LENGTH,
-    STRICT,
-    expect_half,
-    min_max_scaled,
-    share,
-    slices,
-)
+from ...testing.compare import expect
+from .inputs import LENGTH, STRICT, expect_half, min_max_scaled, share, slices
 
 LOOSE = 0.01
 

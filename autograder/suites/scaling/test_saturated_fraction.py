@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 import solutions.scaling.scaling as reference
-from autograder.compare import expect
+
+from ...testing.compare import expect
 
 
 def pre_activations(rng: torch.Generator, shape: tuple[int, ...], scale: float) -> Tensor:

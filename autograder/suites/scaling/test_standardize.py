@@ -7,17 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.scaling.inputs import (
-    EPS,
-    LENGTH,
-    LOOSE,
-    STRICT,
-    expect_half,
-    share,
-    slices,
-    standardized,
-)
+from ...testing.compare import expect
+from .inputs import EPS, LENGTH, LOOSE, STRICT, expect_half, share, slices, standardized
 
 
 @pytest.mark.points(0.75)

@@ -11,18 +11,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.scaling.inputs import (
-    LOOSE,
-    STRICT,
-    cloud,
-    covariance,
-    expect_half,
-    form,
-    share,
-    slices,
-    whitened,
-)
+from ...testing.compare import expect
+from .inputs import LOOSE, STRICT, cloud, covariance, expect_half, form, share, slices, whitened
 
 EPS = 1e-4  # the smallest eigenvalue is about 1
 

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
-from autograder.compare import expect, judging
-from autograder.later import later
-from autograder.verdict import LearnerError
+
+from ...testing.compare import expect, judging
+from ...testing.later import later
+from ...testing.verdict import LearnerError
 
 MANY = 64  # real tokens, from which on LOOSE forgives an unbiased variance
 EPS = 1e-3

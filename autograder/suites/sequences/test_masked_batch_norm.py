@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.sequences.inputs import (
+
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import (
     EPS,
     LOOSE,
     MANY,

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import solutions.sequences.sequences as reference
-from autograder.compare import expect
-from autograder.suites.sequences.inputs import (
+
+from ...testing.compare import expect
+from .inputs import (
     COARSE,
     LOOSE,
     MANY,

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.compare import expect
-from autograder.suites.sequences.inputs import (
+from ...testing.compare import expect
+from .inputs import (
     LOOSE,
     MANY,
     STRICT,

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.compare import expect
-from autograder.suites.triton_kernels.inputs import (
+from ...testing.compare import expect
+from .inputs import (
     DTYPES,
     EPS,
     LOOSE,

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.compare import expect
-from autograder.later import later
-from autograder.suites.triton_kernels.inputs import (
+from ...testing.compare import expect
+from ...testing.later import later
+from .inputs import (
     DTYPES,
     EPS,
     LOOSE,

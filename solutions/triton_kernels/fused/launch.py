@@ -2,7 +2,7 @@
 
 Nothing here computes a norm. The tables hold the choices that decide speed. What they promise
 about the machine code (no spills, 16 bytes a load) is checked without a GPU, see
-`autograder.ahead_of_time`; what they promise about time waits for `bench/gpu.py` on a GPU.
+`bench.ahead_of_time`; what they promise about time waits for `bench/gpu.py` on a GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # %% added
 import sys
 
-worker = sys.modules["autograder.worker"]
+worker = sys.modules["autograder.worker.serve"]
 calls = 0
 last = [0.0]
 NUMBERS = ("count", "lanes", "distance", "element")

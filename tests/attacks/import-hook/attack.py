@@ -16,7 +16,7 @@ class Serve(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 sys.meta_path.insert(0, Serve())
-for name in [n for n in sys.modules if n.startswith("autograder.") and "worker" not in n]:
+for name in [n for n in sys.modules if n.startswith("autograder.") and n != "autograder.worker.serve"]:
     del sys.modules[name]
 
 

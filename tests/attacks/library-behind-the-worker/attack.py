@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-worker = sys.modules["autograder.worker"]
+worker = sys.modules["autograder.worker.serve"]
 perform = worker.Executor.perform
 
 

@@ -10,7 +10,7 @@ for name in names:  # real names only in its own folder, where the next worker w
     with open(name, "w") as file:
         file.write(text)
 won = []
-places = ["/tmp", "/", "/server", "/server/autograder", sysconfig.get_path("purelib")]
+places = ["/tmp", "/", "/server", "/server/autograder", "/server/autograder/worker", "/server/kernel_sanitizer", sysconfig.get_path("purelib")]
 places += [p for p in sys.path if p] + site.getsitepackages()
 for place in places:  # elsewhere a name that nothing reads
     try:

@@ -1,7 +1,7 @@
 # %% added
 import sys
 
-protocol = sys.modules["autograder.protocol"]
+protocol = sys.modules["autograder.worker.protocol"]
 _to_json = protocol._to_json
 
 

@@ -3,7 +3,7 @@ import socket
 import sys
 import time
 
-protocol = sys.modules["autograder.protocol"]
+protocol = sys.modules["autograder.worker.protocol"]
 
 
 class Slow:

@@ -1,0 +1,1 @@
+"""From the bytes of a notebook to cells: nothing a learner wrote is executed here."""

@@ -1,0 +1,1 @@
+"""Pages and tables for instructors and learners, from results alone."""
