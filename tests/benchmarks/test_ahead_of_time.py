@@ -23,7 +23,7 @@ from bench.ahead_of_time import (
 from solutions.triton_kernels.fused import catalogue, forward, norm
 from solutions.triton_kernels.fused.catalogue import launches
 
-HERE = "tests.test_ahead_of_time:"
+HERE = "tests.benchmarks.test_ahead_of_time:"
 
 
 @triton.jit
@@ -109,7 +109,7 @@ def test_this_process_interprets_and_says_that_it_cannot_compile():
 
 def test_a_kernel_that_cannot_be_found_is_told():
     with pytest.raises(RuntimeError, match="has no attribute 'nothing'"):
-        compiled("tests.test_ahead_of_time:nothing", {})
+        compiled("tests.benchmarks.test_ahead_of_time:nothing", {})
 
 
 def test_the_request_of_a_launch_has_the_types_that_triton_would_find():

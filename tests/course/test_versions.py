@@ -249,7 +249,8 @@ def test_a_grader_that_is_edited_during_a_run_ends_it_with_one_line(fake, one, t
 
 def test_the_version_is_told_without_loading_torch() -> None:
     code = (
-        "import sys\nfrom autograder import versions\nfrom autograder.grading import engine\nversions.grader()\n"
+        "import sys\nfrom autograder import versions\nfrom autograder.grading import engine\n"
+        "versions.grader()\n"
         "print([n for n in ('torch', 'triton', 'numpy') if n in sys.modules])\n"
     )
     done = subprocess.run(
