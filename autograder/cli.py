@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from . import __version__
+from . import __version__, course
+from .course import ROOT
+from .errors import EngineError
 from .gradebook.bookkeeper import Bookkeeper
 from .grading import engine
-from .grading.engine import ROOT, EngineError
 
 GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
 
@@ -128,7 +127,7 @@ def _positive(text: str) -> int:
 
 def _grade(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    _known(options.assignment)
+    course.known(options.assignment)
     folder = options.submitted or options.course / "submitted"
     submitted = engine.submissions(folder, options.assignment)
     results = _results_folder(options)
@@ -150,10 +149,15 @@ def _grade(options: argparse.Namespace) -> int:
             options.json.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(results / "results.json", options.json)
 
+    def cluster() -> engine.Units:
+        from .cluster import Cluster
+
+        return Cluster(options.assignment, options.dask, options.weak)
+
     graded = engine.grade(
         options.assignment, submitted, results=results, jobs=options.jobs, seed=options.seed,
-        weak=options.weak, dask=options.dask, on_result=on_result,
-        on_class=on_class,
+        weak=options.weak, elsewhere=cluster if options.dask is not None else None,
+        on_result=on_result, on_class=on_class,
     ).as_dict()  # fmt: skip
     from .reports import report
 
@@ -179,8 +183,8 @@ def _grade(options: argparse.Namespace) -> int:
 
 def _handed_out(options: argparse.Namespace) -> Path | None:
     """The notebook that this course released, or the suite's own where the course has none."""
-    from .gradebook.autograded import read_released
     from .gradebook.writer import released_notebook
+    from .reading.released import read_released
 
     def of_the_course() -> Path:
         return released_notebook(options.course, options.assignment)
@@ -218,8 +222,8 @@ def _check(options: argparse.Namespace) -> int:
 
     if not options.notebook.is_file():
         raise EngineError(f"there is no notebook {options.notebook}")
-    assignment = options.assignment or _assignment_of(options.notebook)
-    _known(assignment)
+    assignment = options.assignment or course.assignment_of(options.notebook)
+    course.known(assignment)
     result = engine.grade_notebook(assignment, options.notebook, seed=options.seed)
     print(report.learner_text(result | {"student": "you"}))
     return GRADED if result["status"] == "graded" else SOME_UNGRADED
@@ -228,7 +232,7 @@ def _check(options: argparse.Namespace) -> int:
 def _collect(options: argparse.Namespace) -> int:
     from .collect import collect
 
-    _known(options.assignment)
+    course.known(options.assignment)
     submitted = options.submitted or options.course / "submitted"
     mapping = collect(options.archive, options.assignment, submitted)
     for line in mapping.lines():
@@ -275,74 +279,14 @@ def _release(options: argparse.Namespace) -> int:
     return release.main((["--check"] if options.check else []) + options.assignment)
 
 
-# A protection that stands in for a better one: not missed where that one is on.
-_STAND_INS = {
-    "memory-watch": "cgroup", "separate-user": "user-namespace", "fresh-process": "pid-namespace",
-}  # fmt: skip
+def _doctor(_options: argparse.Namespace) -> int:
+    from . import doctor
 
-
-def _doctor(options: argparse.Namespace) -> int:
-    from .sandbox import SandboxError, available
-
-    try:
-        rows = available()
-    except SandboxError as error:
-        raise EngineError(f"no sandbox starts on this machine: {error}") from error
-    on = {row.name for row in rows if row.on}
-    off = []
-    width = max(len(row.name) for row in rows)
-    for row in rows:
-        state, why = ("on ", row.why) if row.on else ("OFF", row.why)
-        if not row.on and _STAND_INS.get(row.name) in on:
-            state, why = "-  ", f"not needed beside {_STAND_INS[row.name]}"
-        elif not row.on:
-            off.append(row.name)
-        print(f"{state}  {row.name:<{width}}  {why}; stops {row.stops}")
-    state, why = _kernel_sanitizer()
-    if state == "OFF":
-        off.append("kernel-sanitizer")
-    stops = "Triton kernels that reach stray memory, race or never end"
-    print(f"{state}  {'kernel-sanitizer':<{width}}  {why}; stops {stops}")
-    if off:
-        print(f"\n{len(off)} protection(s) are off: {', '.join(off)}")
+    off = doctor.report()
     return SOME_UNGRADED if off else GRADED
 
 
-def _kernel_sanitizer() -> tuple[str, str]:
-    """Whether kernels are looked after on this machine: tried, as it depends on Triton."""
-    if importlib.util.find_spec("triton") is None:
-        return "-  ", "no Triton on this system, so no assignment with kernels"
-    code = (
-        "from autograder.grading import kept_streams; output = kept_streams.Output()\n"
-        "from kernel_sanitizer import sanitizer; output.write({'off': sanitizer.install()})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        return "OFF", "it does not start: " + (done.stderr.strip().splitlines() or ["?"])[-1]
-    why = json.loads(done.stdout)["off"]
-    return ("OFF", why) if why else ("on ", "verified by kernels with known faults")
-
-
 # -- small things ------------------------------------------------------------------------------
-
-
-def _known(assignment: str) -> None:
-    suites = Path(__file__).resolve().parent / "suites"
-    known = sorted(p.parent.name for p in suites.glob("*/suite.toml"))
-    if assignment not in known:
-        raise EngineError(f"no assignment named {assignment!r}; there are: {', '.join(known)}")
-
-
-def _assignment_of(notebook: Path) -> str:
-    stem = notebook.stem.lower()
-    suites = Path(__file__).resolve().parent / "suites"
-    for known in sorted(p.parent.name for p in suites.glob("*/suite.toml")):
-        if known in stem:
-            return known
-    raise EngineError(f"cannot tell which assignment {notebook} is; give --assignment NAME")
 
 
 def _results_folder(options: argparse.Namespace) -> Path:

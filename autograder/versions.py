@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 
 from . import __version__
+from .course import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 # In each of these an assignment has a folder of its own, which decides its scores alone.
 BY_ASSIGNMENT = ("autograder/suites", "autograder/misconceptions", "solutions", "exercises")
 # The grader: all else in here, and what lies beside the folders of the assignments.

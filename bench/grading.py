@@ -32,9 +32,10 @@ from typing import Any
 import nbformat
 
 from autograder import versions
+from autograder.course import ROOT
 from autograder.gradebook.writer import Writer
 from autograder.grading import engine
-from autograder.grading.engine import ROOT, Submitted
+from autograder.grading.engine import Submitted
 from bench import machine, peers, plain_nbgrader
 
 ASSIGNMENT = "layernorm"

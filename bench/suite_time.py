@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
         wall, cpu, _ = seconds(argv[0])
         print(json.dumps({"wall": wall, "cpu": cpu}))
         return 0
-    from autograder.testing.suite import names
+    from autograder.course import names
 
     print(f"{'assignment':16}{'tests':>6}{'CPU s':>8}{'wall s':>8}")
     for assignment in names():

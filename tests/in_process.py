@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from autograder import course
 from autograder.testing import plan
 from autograder.testing import suite as suites
 from autograder.testing.compare import Mismatch
@@ -38,7 +39,7 @@ class Graded:
 def gradable() -> list[str]:
     """The assignments that can be graded here: all, or all but those that need Triton."""
     triton = importlib.util.find_spec("triton") is not None
-    return [name for name in suites.names() if triton or name != "triton_kernels"]
+    return [name for name in course.names() if triton or name != "triton_kernels"]
 
 
 def load(assignment: str) -> suites.Suite:

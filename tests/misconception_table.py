@@ -22,9 +22,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from in_process import Graded, grade, load, score  # noqa: E402
 
-from autograder import misconceptions  # noqa: E402
+from autograder import course, misconceptions  # noqa: E402
 from autograder.misconceptions import Misconception  # noqa: E402
-from autograder.testing import suite as suites  # noqa: E402
 
 ENOUGH = 90  # per cent of an assignment's misconceptions that must be named right
 
@@ -102,7 +101,7 @@ def row(assignment: str, exercise: str, some: Sequence[Met]) -> str:
 def main(assignments: Sequence[str]) -> int:
     enough = True
     print(HEAD)
-    for assignment in assignments or suites.names():
+    for assignment in assignments or course.names():
         every = all_of(assignment)
         for exercise in load(assignment).exercises:
             print(row(assignment, exercise, [m for m in every if m.known.exercise == exercise]))

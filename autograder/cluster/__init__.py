@@ -30,8 +30,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..course import ROOT
+from ..errors import EngineError
 from ..grading import engine
-from ..grading.engine import ROOT, EngineError, Submitted
+from ..grading.engine import Submitted
 from ..reading.notebook import MAX_BYTES, Unreadable, load, one_line
 from .dask_worker import SOFTWARE, VERSION, task
 from .reply import Refused, check, decode

@@ -17,8 +17,8 @@ from typing import Any
 from distributed import get_worker
 
 from .. import versions
+from ..errors import EngineError
 from ..grading import engine
-from ..grading.engine import EngineError
 from ..reading.notebook import one_line
 
 # Of the code this process runs; what is on its disk may be newer.

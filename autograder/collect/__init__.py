@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ..grading.engine import EngineError
+from ..errors import EngineError
 from ..reading import submission
 from ..reading.notebook import one_line
 from .archive import (

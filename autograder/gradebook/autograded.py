@@ -11,122 +11,21 @@ import functools
 import hashlib
 import json
 import re
-import textwrap
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
+from ..reading.released import TEST_PREFIX, grade_id, is_grade, is_solution
+from ..reports.words import exercise_text, literal, plain
 from .learner import Learner
 
-TEST_PREFIX = "test_"
 NO_RESPONSE = "No response."
-_MESSAGE_LIMIT = 4_000
 _SOURCE_LIMIT = 400_000
-# Control codes (terminal escapes among them), lone surrogates, and the marks that reverse the
-# direction of text: none belongs into a page, a terminal or a PostgreSQL text column.
-_NUMBER = re.compile(r"\b\d+\b")  # not that of float16
-_UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _HIDDEN = re.compile(
     r"^[^\n]*BEGIN HIDDEN TESTS.*?(?:END HIDDEN TESTS[^\n]*\n?|\Z)", re.DOTALL | re.MULTILINE
 )
-
-
-def plain(text: object, limit: int = _MESSAGE_LIMIT) -> str:
-    """Text without control codes, with \\n line ends, at most `limit` characters long."""
-    value = str(text).replace("\r\n", "\n").replace("\r", "\n")
-    for separator in ("\x85", "\u2028", "\u2029", "\x0b", "\x0c"):
-        value = value.replace(separator, "\n")
-    value = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
-    return value if len(value) <= limit else value[:limit] + "\n... (cut)"
-
-
-def literal(text: str) -> str:
-    """Markdown that shows `text` as it is.
-
-    An indented block is the one form that has no end mark a text could hold, so HTML, links and
-    formulas in it stay text, in nbgrader's pages and in formgrader's comment box alike.
-    """
-    return "\n".join(f"    {line}".rstrip() for line in text.split("\n"))
-
-
-def points(value: float) -> str:
-    """2.0 -> "2", 2.5 -> "2.5", 1/3 -> "0.33"."""
-    return f"{round(float(value), 2):g}"
-
-
-def exercise_text(exercise: Mapping[str, Any]) -> str:
-    """What a learner reads about one exercise: title, verdict, points and message of each test."""
-    score, full = points(exercise["score"]), points(exercise["max_score"])
-    lines = [f"{plain(exercise['name'])}: {score} of {full} points"]
-    tests = exercise["tests"]
-    if tests and all(t["verdict"] == "not-implemented" for t in tests):
-        lines.append(f"[not-implemented] {plain(tests[0]['message'])} ({len(tests)} tests wait.)")
-        return "\n".join(lines)
-    for test, said in told_once(tests):
-        title = plain(test.get("title") or test["name"], 300)
-        earned = f"{points(test['points'])} of {points(test['max_points'])}"
-        lines.append(f"[{test['verdict']}] {title} ({earned})")
-        link = test.get("link") if said == test.get("message") else None
-        for extra in (said, link and f"Read in the book: {link}"):
-            if extra:
-                for paragraph in plain(extra).split("\n"):
-                    lines += _wrapped(paragraph)
-    return "\n".join(lines)
-
-
-def told_once(
-    tests: Sequence[Mapping[str, Any]],
-) -> list[tuple[Mapping[str, Any], str | None]]:
-    """Each test with what is said of it: its message, or where an earlier test has the same."""
-    told: dict[str, str] = {}  # message: title of the test that it was told for
-    pairs, last = [], None
-    for test in tests:
-        said = message = test.get("message")
-        if message and message in told:
-            above = "above" if message == last else f'for "{told[message]}"'
-            said, last = f"The same as {above}.", message
-        elif message and last and _NUMBER.sub("", message) == _NUMBER.sub("", last):
-            said = "The same as above, with other numbers."
-        elif message:
-            told[message], last = plain(test.get("title") or test["name"], 300), message
-        pairs.append((test, said))
-    return pairs
-
-
-def _wrapped(paragraph: str) -> list[str]:
-    return textwrap.wrap(paragraph, 92, initial_indent="    ", subsequent_indent="    ")
-
-
-def is_grade(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("grade"))
-
-
-def is_solution(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
-
-
-def is_task(cell: NotebookNode) -> bool:
-    return bool(cell.metadata.get("nbgrader", {}).get("task"))
-
-
-def is_written(cell: NotebookNode) -> bool:
-    """A question answered in words: a person grades the learner's own cell."""
-    return is_grade(cell) and is_solution(cell)
-
-
-def grade_id(cell: NotebookNode) -> str:
-    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
-
-
-def released_points(released: NotebookNode) -> dict[str, float]:
-    """Points of every graded cell of the released notebook, by grade_id, in notebook order."""
-    graded = [c for c in released.cells if is_grade(c) or is_task(c)]
-    return {grade_id(cell): float(cell.metadata.nbgrader.get("points", 0)) for cell in graded}
 
 
 def build(released: NotebookNode, learner: Learner, result: Mapping[str, Any]) -> NotebookNode:
@@ -257,12 +156,3 @@ def _add_pieces(value: Any, line: str, out: list[str]) -> None:
 
 _json = json.JSONEncoder(ensure_ascii=False).encode
 _json_text = json.encoder.encode_basestring
-
-
-def read_released(path: Path) -> NotebookNode:
-    """The released notebook. Raises OSError, or ValueError when it is not a notebook."""
-    text = path.read_text(encoding="utf-8")
-    notebook = nbformat.reads(text, as_version=4)
-    if not any(is_grade(cell) for cell in notebook.cells):
-        raise ValueError("it has no graded cell")
-    return notebook

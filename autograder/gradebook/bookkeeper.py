@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import student_ids
-from ..grading.engine import EngineError
+from ..errors import EngineError
 from ..reading.notebook import one_line
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
-from ..grading.engine import EngineError
+from ..errors import EngineError
 
 _KEPT = "no result is lost: repair this and run the same command again"
 

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
+from ..course import ROOT
 from ..reading import notebook as raw
 from ..reading import submission
 
-ROOT = Path(__file__).resolve().parents[2]
 CPU_SECONDS = 20  # for one notebook; one of ours takes 0.01
 MEMORY = 2 << 30  # bytes of addresses
 MAX_TEXT = 4 << 20  # characters that are kept of one notebook

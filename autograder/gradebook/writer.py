@@ -29,7 +29,9 @@ from sqlalchemy.orm import Session, with_polymorphic
 from traitlets.config import Config, PyFileConfigLoader
 
 from .. import student_ids
+from ..reading import released as handed_out
 from ..reading import submission
+from ..reports import words
 from . import autograded
 from .database import Database, GradebookError, Unrecordable
 from .learner import Learner, Reader
@@ -218,7 +220,7 @@ class Writer:
     def _read_released(self) -> NotebookNode:
         path = self.released_path
         try:
-            released = autograded.read_released(path)
+            released = handed_out.read_released(path)
             submission.released(path)
             return released
         except OSError:
@@ -314,10 +316,10 @@ class Writer:
         """Score by grade_id of the test cell. Empty for an ungraded submission, never zeros."""
         if result["status"] != "graded":
             return {}
-        points = autograded.released_points(self.released)
+        points = handed_out.released_points(self.released)
         scores = {}
         for exercise in result["exercises"]:
-            cell = autograded.TEST_PREFIX + exercise["name"]
+            cell = handed_out.TEST_PREFIX + exercise["name"]
             if points.get(cell) != float(exercise["max_score"]):
                 raise GradebookError(
                     f"the suite gives {exercise['max_score']:g} points for {exercise['name']}, the "
@@ -368,11 +370,11 @@ class Writer:
         for cell, comment in rows.comments():
             auto = None
             if cell.name in exercises:
-                lines = autograded.exercise_text(exercises[cell.name])
-                auto = autograded.literal(lines)
+                lines = words.exercise_text(exercises[cell.name])
+                auto = words.literal(lines)
             elif result["status"] != "graded":
-                reason = autograded.plain(result.get("reason") or "no reason was recorded", 500)
-                auto = autograded.literal(f"Not graded yet: {reason}")
+                reason = words.plain(result.get("reason") or "no reason was recorded", 500)
+                auto = words.literal(f"Not graded yet: {reason}")
             elif cell.kind is api.SolutionCell and self._unanswered(cell.name, learner):
                 auto = autograded.NO_RESPONSE
             news = news or comment["auto_comment"] != auto
@@ -382,8 +384,8 @@ class Writer:
         return news
 
     def _unanswered(self, name: str, learner: Learner) -> bool:
-        cell = next(c for c in self.released.cells if autograded.grade_id(c) == name)
-        if autograded.is_written(cell) and learner.texts:
+        cell = next(c for c in self.released.cells if handed_out.grade_id(c) == name)
+        if handed_out.is_written(cell) and learner.texts:
             return False  # the answer may stand in another cell: a person looks
         return learner.sources.get(name, cell.source).strip() == cell.source.strip()
 

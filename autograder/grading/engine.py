@@ -15,25 +15,18 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from .. import versions
+from ..course import ROOT
+from ..errors import EngineError, NotStarted
+from ..files import write_whole
 
-ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_SEED = 1
-
-
-class EngineError(Exception):
-    """Grading cannot go on; the message is one line that says why and what to do."""
-
-
-class NotStarted(EngineError):
-    """The runner or its sandbox ended while it started. Perhaps somebody ended it."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +151,21 @@ class Runner:
         self._process.stdout.close()
 
 
+class Units(Protocol):
+    """What grades submissions: a runner on this machine, or a cluster."""
+
+    @property
+    def hello(self) -> Mapping[str, Any]:
+        """Versions, protections and the most points. Raises EngineError."""
+
+    def results(
+        self, todo: Sequence[tuple[Submitted, str]], seed: int
+    ) -> Iterator[tuple[Submitted, str, dict[str, Any]]]:
+        """Each submission with its key and its result, as they come. Raises EngineError."""
+
+    def close(self) -> None: ...
+
+
 def grade(
     assignment: str,
     submitted: Sequence[Submitted],
@@ -166,7 +174,7 @@ def grade(
     jobs: int = 1,
     seed: int = DEFAULT_SEED,
     weak: bool = False,
-    dask: str | None = None,
+    elsewhere: Callable[[], Units] | None = None,
     on_result: Callable[[dict[str, Any], Path | None], None] = lambda result, path: None,
     on_class: Callable[[dict[str, Any]], None] = lambda graded: None,
 ) -> Class:
@@ -175,7 +183,7 @@ def grade(
     on_class: called at the end with the class as a dict, before another run may begin, so that
         its files are never replaced by those of a run that ended earlier.
     results: the folder of this assignment's results; its `units/` holds one file per submission.
-    dask: address of a Dask scheduler that gets the units instead of this machine's processes.
+    elsewhere: opens what grades the units instead of a suite runner on this machine.
     Raises EngineError with a one-line reason.
     """
     units = results / "units"
@@ -185,12 +193,7 @@ def grade(
         raise EngineError(f"cannot write to {results}: {error.strerror}") from error
     with _alone(results):
         store = _Store(units)
-        if dask is None:
-            source = _Local(assignment, jobs, weak)
-        else:
-            from ..cluster import Cluster
-
-            source = Cluster(assignment, dask, weak)
+        source: Units = elsewhere() if elsewhere else _Local(assignment, jobs, weak)
         with contextlib.closing(source):
             hello = source.hello
             told = _versions(hello)
@@ -333,25 +336,6 @@ class _Store:
 
 def _digest(key: str, result: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"{key} {json.dumps(result, sort_keys=True)}".encode()).hexdigest()
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file by rename, so that it is never seen half written. Raises EngineError."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=".", delete=False, encoding="utf-8"
-        ) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                os.chmod(file.name, 0o644)
-                os.replace(file.name, path)
-            except OSError:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise EngineError(f"cannot write {path}: {error.strerror}") from error
 
 
 @contextlib.contextmanager

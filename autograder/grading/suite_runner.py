@@ -13,14 +13,12 @@ import os
 import signal
 import sys
 import tomllib
-from pathlib import Path
 
 from .. import versions
+from ..course import ROOT
 from ..sandbox import SandboxError, linux
 from ..sandbox.forkserver import ForkServer
 from .kept_streams import Output, kept_input
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _needed(assignment: str) -> tuple[str, ...]:

@@ -22,18 +22,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ..gradebook.autograded import (
-    exercise_text,
-    grade_id,
-    is_written,
-    plain,
-    points,
-    read_released,
-    released_points,
-    told_once,
-)
 from ..reading import similar
+from ..reading.released import grade_id, is_written, read_released, released_points
 from .summary import VERDICTS, protections, summarize
+from .words import exercise_text, plain, points, told_once
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 BOOK = "../../_build/html/book/"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from statistics import mean, median
 from typing import Any
 
+from ..protections import PROTECTIONS
+
 # Verdict -> what a learner reads. `VERDICTS` also fixes the order of columns.
 VERDICTS = {
     "pass": "holds",
@@ -20,21 +22,6 @@ VERDICTS = {
     "crashed": "ended the Python process",
     "skipped": "was skipped",
     "internal-error": "could not be checked, which is not your fault",
-}
-
-# Protection -> what it keeps a submission from doing. Those missing from a run are shown as OFF.
-PROTECTIONS = {
-    "user-namespace": "using rights of the account that grades",
-    "pid-namespace": "seeing or signalling other processes, or outliving its test",
-    "mount-namespace": "reading the hidden tests, solutions and other submissions",
-    "network-namespace": "sending anything over the network",
-    "ipc-namespace": "reaching other workers through shared memory",
-    "seccomp": "calling dangerous parts of the kernel",
-    "landlock": "opening files outside of its scratch folder",
-    "cgroup": "taking the memory of the machine",
-    "cpu-share": "slowing down the grading of others",
-    "rlimits": "using memory, files and processor time without end",
-    "separate-user": "touching files of the account that grades",
 }
 
 
@@ -176,5 +163,5 @@ def protections(class_results: Mapping[str, Any]) -> tuple[list[str], list[tuple
     named = set(on)
     if "namespaces" in named:
         named |= {name for name in PROTECTIONS if name.endswith("-namespace")}
-    off = [(name, stops) for name, stops in PROTECTIONS.items() if name not in named]
+    off = [(n, p.keeps_from) for n, p in PROTECTIONS.items() if p.keeps_from and n not in named]
     return on, off

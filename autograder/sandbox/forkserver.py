@@ -20,9 +20,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import Exit, Limits, SandboxError, rootfs
+from . import rootfs
 from .channel import Channel, Closed, pair
 from .family import Family
+from .limits import Exit, Limits, SandboxError
 
 _HERE = Path(__file__).resolve().parent
 _SERVER_FILES = ("server.py", "channel.py", "linux.py", "landlock.py", "seccomp.py")

@@ -20,6 +20,10 @@ _PR_SET_DUMPABLE = 4
 _START = "import sys; sys.path.insert(0, {!r}); from autograder.server import main; main()"
 
 
+class WallsError(Exception):
+    """A sandbox of this kind cannot be had on this machine."""
+
+
 def environment(scratch: str) -> dict[str, str]:
     """All that the server and its workers find in their environment."""
     # stops: reading tokens and paths that the grader was started with

@@ -7,14 +7,14 @@ import math
 import os
 import socket
 import time
-from typing import TYPE_CHECKING
+from selectors import BaseSelector
+from typing import Protocol
 
-from . import STOPS, launch, linux, watch
-from .channel import pair
+from ..protections import PROTECTIONS
+from . import launch, linux, watch
+from .channel import Channel, pair
 from .ending import Worker
-
-if TYPE_CHECKING:
-    from .supervisor import Supervisor
+from .launch import WallsError
 
 _SECONDS = 300
 _TICK = 0.03
@@ -24,12 +24,27 @@ _LIMITS = {
 }  # fmt: skip
 
 
-class WallsError(Exception):
-    """A sandbox of this kind cannot be had on this machine."""
+class Tried(Protocol):
+    """What is looked at: a sandbox whose server runs, and who looks after its workers."""
+
+    way: str
+    plan: dict
+    places: list
+    limited: set[str]
+    once: bool
+    selector: BaseSelector
+    workers: dict[int, Worker]
+    reasons: dict[str, str]  # protection -> why it is off, as far as that is known
+
+    def spawn(self, limits: dict, sock: int, client: Channel, *, probe: bool) -> Worker: ...
+    def look_after(self, now: float) -> None: ...
 
 
-def look(supervisor: Supervisor) -> None:
-    """Start a worker that tries its walls, and look at it from here. Raises WallsError."""
+def look(supervisor: Tried) -> tuple[list[str], dict[str, str]]:
+    """Start a worker that tries its walls, and look at it from here.
+
+    Returns the protections that hold, and why the others do not. Raises WallsError.
+    """
     ours, theirs = socket.socketpair()
     client, far = pair()
     ours.settimeout(_SECONDS)
@@ -44,13 +59,14 @@ def look(supervisor: Supervisor) -> None:
         if worker.id not in supervisor.workers:
             raise WallsError(client.receive()[0].get("error", "the probe ended at once"))
         found = json.loads(ours.makefile().readline())
-        _record(supervisor, worker, found)
+        holding = _holding(supervisor, worker, found)
         ours.close()
         while worker.id in supervisor.workers:
             for key, _ in supervisor.selector.select(_TICK):
                 if supervisor.selector.get_map().get(key.fd) is key:
                     key.data()
             supervisor.look_after(time.monotonic())
+        return holding
     except (OSError, ValueError) as error:
         raise WallsError(f"the probe failed: {error}") from None
     finally:
@@ -58,10 +74,12 @@ def look(supervisor: Supervisor) -> None:
         client.close()
 
 
-def _record(supervisor: Supervisor, worker: Worker, found: dict[str, bool]) -> None:
-    """Note what holds. Raises WallsError when a namespace that was asked for is missing."""
+def _holding(
+    supervisor: Tried, worker: Worker, found: dict[str, bool]
+) -> tuple[list[str], dict[str, str]]:
+    """What holds, and why not. Raises WallsError when a namespace that was asked for is missing."""
     on = {name for name, holds in found.items() if holds}
-    why = supervisor.reasons
+    why = dict(supervisor.reasons)
     if supervisor.way == launch.WEAK and supervisor.plan["exposed"]:
         on.discard("landlock")
         why["landlock"] = "the project lies among Python's files, where it cannot be hidden"
@@ -90,4 +108,4 @@ def _record(supervisor: Supervisor, worker: Worker, found: dict[str, bool]) -> N
     why.setdefault("landlock", "this kernel does not have it (Linux 5.13 or later)")
     why.setdefault("memory-watch", "not needed: a control group counts memory")
     why.setdefault("fresh-process", "not needed: forking is safe here")
-    supervisor.protections = [name for name in STOPS if name in on]
+    return [name for name in PROTECTIONS if name in on], why

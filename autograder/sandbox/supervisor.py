@@ -23,7 +23,7 @@ from . import cgroup, launch, linux, probe, rootfs, watch
 from .channel import Channel, Closed
 from .ending import Worker, how_it_ended, own_folder, remove, wait_for_end
 from .family import Family
-from .probe import WallsError
+from .launch import WallsError
 
 _MIB = 2**20
 _TICK = 0.03  # between two looks at what no kernel limit covers
@@ -73,7 +73,7 @@ class Supervisor:
                 self._start_server()
                 self._wait_for_server_or_grader()
                 self._wait_until_ready()
-                probe.look(self)
+                self.protections, self.reasons = probe.look(self)
             except WallsError as error:
                 refused = str(error)
                 self._stop_server()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SUITES = Path(__file__).resolve().parents[1] / "suites"
+from ..course import ROOT, SUITES
+
 PAGE = "packages-and-limits"  # of the book
 
 _PIN = re.compile(r"^[\w.\[\]-]+==([^\s;]+).*\[learners: (\w+)\]$", re.MULTILINE)

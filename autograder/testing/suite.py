@@ -20,16 +20,13 @@ from typing import Any
 import torch
 
 from .. import forbidden, versions
+from ..course import ROOT, SUITES, names
 from ..reading import submission
 from ..worker import deny, protocol
 from . import plan
 from .allowance import Budget
 from .compare import recording, same
 from .student import Student
-
-ROOT = Path(__file__).resolve().parents[2]
-SUITES = Path(__file__).resolve().parents[1] / "suites"
-
 
 _QUICK = 0.02  # seconds; what a longer test does for the first time is little beside the rest
 
@@ -201,11 +198,6 @@ def _news(known: Any, told: Collection[str]) -> int:
     if known.name in told:
         return 0
     return 1 if parts.issuperset(known.parts) else 2
-
-
-def names() -> list[str]:
-    """The assignments that have a hidden suite."""
-    return sorted(p.parent.name for p in SUITES.glob("*/suite.toml"))
 
 
 def load(assignment: str) -> Suite:

@@ -25,8 +25,7 @@ import fresh_cache  # noqa: E402
 import ledger  # noqa: E402
 import whole_streams  # noqa: E402
 
-from autograder import misconceptions, release  # noqa: E402
-from autograder.testing import suite as suites  # noqa: E402
+from autograder import course, misconceptions, release  # noqa: E402
 
 # Misconceptions of the autograder link to these sections.
 ANCHORS = {
@@ -142,7 +141,7 @@ def test_ids_occur_once_on_each_page(site):
 def test_the_sections_that_feedback_links_to_exist(site):
     page = site[SITE / "book" / "layernorm.html"]
     assert {element["id"] for element in page.find_all(id=True)} >= ANCHORS
-    for assignment in suites.names():
+    for assignment in course.names():
         for known in misconceptions.load(assignment):
             file, _, anchor = known.link.partition("#")
             assert site[SITE / "book" / file].find(id=anchor), known.link

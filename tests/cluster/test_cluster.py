@@ -24,8 +24,9 @@ from pretended import SUITE, VERSION, result_of
 
 from autograder import cluster, versions
 from autograder.cluster import Cluster, dask_worker
+from autograder.errors import EngineError
 from autograder.grading import engine
-from autograder.grading.engine import EngineError, Submitted
+from autograder.grading.engine import Submitted
 
 
 class FakeRunner:

@@ -18,7 +18,7 @@ from autograder.collect import archive as archive_module
 from autograder.collect import collect
 from autograder.collect.archive import MIB, Limits, Refused, path_fault, zip_entries
 from autograder.collect.platforms import student_name
-from autograder.grading.engine import EngineError
+from autograder.errors import EngineError
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from exports import notebook, zipped
 from gradebook_course import FakeRunner, make_course, released
 
 from autograder import cli
+from autograder.course import ROOT
 from autograder.grading import engine
 
 
@@ -126,7 +127,7 @@ def test_a_course_that_keeps_no_released_notebook_is_told_of_the_suites_own(cour
     shutil.rmtree(course / "exercises")
     options = ["--course", str(course), "--no-gradebook"]
     assert cli.main(["grade", "layernorm", *options]) == 0
-    cells = json.loads((engine.ROOT / "exercises/layernorm/layernorm.ipynb").read_text())["cells"]
+    cells = json.loads((ROOT / "exercises/layernorm/layernorm.ipynb").read_text())["cells"]
     asked = [m for c in cells if (m := c["metadata"].get("nbgrader", {})).get("solution")]
     points = [m["points"] for m in asked if m["grade"]]
     assert written_questions(course) == (len(points), sum(points)) != (1, 2)

@@ -14,8 +14,9 @@ from typing import ClassVar
 import pytest
 
 from autograder import versions
+from autograder.errors import EngineError
 from autograder.grading import engine
-from autograder.grading.engine import EngineError, Submitted
+from autograder.grading.engine import Submitted
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSIGNMENTS = sorted(p.parent.name for p in (ROOT / "autograder/suites").glob("*/suite.toml"))

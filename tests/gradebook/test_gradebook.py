@@ -31,8 +31,8 @@ from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import event
 
-from autograder.gradebook.autograded import literal
 from autograder.gradebook.writer import TOGETHER, GradebookError, Writer
+from autograder.reports.words import literal
 
 STUDENTS = {
     "student01": "2026-01-05 10:00:00.000000 UTC",

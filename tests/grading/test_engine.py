@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from autograder.errors import EngineError
+from autograder.files import write_whole
 from autograder.grading import engine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -185,15 +187,15 @@ def test_bad_use_is_one_line_and_exit_code_2(arguments, code, said):
 
 
 def test_doctor_says_what_is_on_and_what_each_protection_stops():
-    from autograder.sandbox import STOPS
+    from autograder.protections import PROTECTIONS
 
     run = subprocess.run(
         [sys.executable, "-m", "autograder", "doctor"],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
-    lines = {line.split()[1]: line for line in run.stdout.splitlines()[: len(STOPS)]}
-    assert set(lines) == set(STOPS)
-    assert all(f"stops {STOPS[name]}" in line for name, line in lines.items())
+    lines = {line.split()[1]: line for line in run.stdout.splitlines()[: len(PROTECTIONS)]}
+    assert set(lines) == set(PROTECTIONS)
+    assert all(f"stops {PROTECTIONS[name].stops}" in line for name, line in lines.items())
     off = [name for name, line in lines.items() if line.startswith("OFF")]
     assert run.returncode == (1 if off else 0)
 
@@ -211,8 +213,8 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(engine.EngineError, match="No space left on device"):
-        engine.write_whole(tmp_path / "unit.json", "{}")
+    with pytest.raises(EngineError, match="No space left on device"):
+        write_whole(tmp_path / "unit.json", "{}")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fault_class import copy_grader
 
-from autograder import cli
+from autograder import doctor
 
 ROOT = Path(__file__).resolve().parents[2]
 CHATTY = """
@@ -80,6 +80,6 @@ def test_a_library_that_prints_when_it_is_loaded_does_not_change_what_doctor_say
         "    return real(name, *rest)\n"
         "builtins.__import__ = speaking\n"
     )
-    quiet = cli._kernel_sanitizer()
+    quiet = doctor.kernel_sanitizer()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert cli._kernel_sanitizer() == quiet
+    assert doctor.kernel_sanitizer() == quiet

@@ -15,7 +15,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.gradebook.autograded import exercise_text
 from autograder.reports.report import (
     class_table,
     file_names,
@@ -24,6 +23,7 @@ from autograder.reports.report import (
     write_report,
 )
 from autograder.reports.summary import PROTECTIONS
+from autograder.reports.words import exercise_text
 
 EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
 MESSAGE = "You divided by `D - 1`; layer norm uses the biased variance, dividing by D."

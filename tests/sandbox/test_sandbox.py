@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from stand_in import NAMESPACES, SMALL, attempt, need, run
 
-from autograder.sandbox import STOPS, available, cgroup, landlock, linux, rootfs, watch
+from autograder.protections import PROTECTIONS
+from autograder.sandbox import available, cgroup, landlock, linux, rootfs, watch
 from autograder.sandbox.forkserver import ForkServer
 
 pytestmark = pytest.mark.skipif(not linux.SUPPORTED, reason="the walls are Linux's")
@@ -424,7 +425,7 @@ def test_no_core_is_dumped(server: ForkServer) -> None:
 
 def test_doctor_lists_every_wall_with_what_it_stops() -> None:
     found = {p.name: p for p in available(weak=True)}
-    assert set(found) == set(STOPS)
+    assert set(found) == set(PROTECTIONS)
     for name in NAMESPACES:
         assert (found[name].on, found[name].why) == (False, "asked for")
     for name in ("seccomp", "rlimits"):

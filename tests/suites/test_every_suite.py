@@ -21,9 +21,8 @@ import pytest
 import torch
 from in_process import LocalAsker, gradable, grade, load, score
 
-from autograder import release
+from autograder import course, release
 from autograder.testing import plan
-from autograder.testing import suite as suites
 from autograder.testing.verdict import LearnerError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +51,7 @@ def failures(results):
 
 
 def test_every_assignment_has_a_suite():
-    assert release.assignments() == suites.names()
+    assert release.assignments() == course.names()
 
 
 @ALL
