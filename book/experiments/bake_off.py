@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from book.experiments.bake_off_table import NORMS, Table
 from book.experiments.layernorm import digits
 from book.experiments.resumable import Setting, resumable
 from book.experiments.transformer import (
@@ -44,7 +45,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "bench" / "results" / "bake_off.json"
 RUNS = ROOT / "build" / "bake_off.jsonl"
 
-NORMS = ("none", "batch", "layer", "rms")
 TASKS = ("text", "digits")
 RATES = {"text": (1e-3, 3e-3, 1e-2, 3e-2), "digits": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}
 LAYERS, LAST = 3, 30  # blocks of the model; the training loss is the mean of so many last steps
@@ -378,7 +378,6 @@ def main() -> None:
     record = record_of(plan, list(bake(chosen_.runs, plan)))
     record = json.loads(json.dumps(record))  # as it will be read again
     chosen_.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    from book.experiments.bake_off_table import Table  # which needs this module
 
     print(Table(record).text())
 

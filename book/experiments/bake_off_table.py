@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
-from book.experiments.bake_off import NORMS
+NORMS = ("none", "batch", "layer", "rms")
 
 NAMES = {"none": "none", "batch": "BatchNorm", "layer": "LayerNorm", "rms": "RMSNorm"}
 KINDS = {"loss": 0, "accuracy": 1}
