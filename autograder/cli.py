@@ -28,8 +28,6 @@ GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb and return the exit code. Never shows a traceback for a foreseeable fault."""
-    # nbformat loads jsonschema, and that a grammar for a format that no notebook has: a second.
-    sys.modules.setdefault("rfc3987_syntax", None)
     try:
         options = _parser().parse_args(argv)
         # As Ctrl-C: in order, with a line that says how to go on.

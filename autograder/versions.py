@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def _installed(package: str) -> str:
         return "none"
 
 
-def _files(folder: Path, without_folders_in: set[Path] = frozenset()) -> Iterator[Path]:
+def _files(folder: Path, without_folders_in: Collection[Path] = ()) -> Iterator[Path]:
     """All files below `folder`, but for hidden ones, byte code, and an editor's copies."""
     for place, folders, names in os.walk(folder):
         here = Path(place)

@@ -68,7 +68,8 @@ class Launch:
             self.unmasked.append(self.regions[space - 1])
 
     def set_grid(self, *grid: int) -> None:
-        self.grid = tuple(int(n) for n in grid)
+        x, y, z = (int(n) for n in grid)
+        self.grid = (x, y, z)
         self.record["grid"] = list(self.grid)
         give_shadows(self.regions, self.clock)  # every tensor has been entered
         for axis, size in zip("yz", self.grid[1:], strict=True):
@@ -169,7 +170,11 @@ class Launch:
             unique, places = np.unique(numbers, return_index=True)
             count = unique.size
             differ = count < size and kind == "store"
-            if differ and (value[places][np.searchsorted(unique, numbers)] != value).any():
+            if (
+                differ
+                and value is not None
+                and (value[places][np.searchsorted(unique, numbers)] != value).any()
+            ):
                 raise self.fault("race", "lanes", tensor=region.name, access=kind)
         self._count(region, kind, count * width)
         if region.shift is not None:

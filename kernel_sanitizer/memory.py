@@ -193,18 +193,20 @@ class Shadow:
     def store(self, chosen: Selection) -> tuple[str, int, int] | None:
         if self._readers is None:
             self._note_readers()
-        if self._writers is None:
-            self._writers = np.zeros(self._count, np.int64)
+        writers, readers = self._writers, self._readers
+        assert readers is not None
+        if writers is None:
+            writers = self._writers = np.zeros(self._count, np.int64)
         for shadow, kind in (
-            (self._writers, "store-after-store"),
-            (self._readers, "store-after-load"),
+            (writers, "store-after-store"),
+            (readers, "store-after-load"),
             (self._atomics, "atomic-mixed"),
         ):
             found = None if shadow is None else self._clock.stranger(shadow[chosen])
             if found:
                 return kind, *found
-        self._writers[chosen] = self._clock.stamp
-        self._readers[chosen] = 0
+        writers[chosen] = self._clock.stamp
+        readers[chosen] = 0
         return None
 
     def atomic(self, chosen: Selection) -> tuple[str, int, int] | None:

@@ -319,16 +319,16 @@ class _Hooks:
             if _launch is None:
                 return original(ptrs, value, mask, *rest, **more)
             real = _launch.access("store", ptrs, mask, value.data)
-            self._refuse_poison(value, mask)
+            self._refuse_poison(_launch, value, mask)
             return original(real, value, mask, *rest, **more)
 
         return create_masked_store
 
-    def _refuse_poison(self, value: Any, mask: Any) -> None:
-        if not _launch.unmasked:
+    def _refuse_poison(self, launch: Launch, value: Any, mask: Any) -> None:
+        if not launch.unmasked:
             return
         if (is_poison(value.data, value.dtype.scalar.name) & mask.data).any():
-            raise _launch.fault("poison", "stored", tensor=_launch.unmasked[0].name)
+            raise launch.fault("poison", "stored", tensor=launch.unmasked[0].name)
 
     def atomic_rmw(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def create_atomic_rmw(
@@ -339,7 +339,7 @@ class _Hooks:
             if value.dtype.scalar.name == "bf16":
                 raise _launch.fault("bf16-arithmetic", "atomic")
             real = _launch.access("atomic", ptr, mask)
-            self._refuse_poison(value, mask)
+            self._refuse_poison(_launch, value, mask)
             _launch.synchronize(ptr)
             return original(op, real, value, mask, *rest, **more)
 
@@ -358,10 +358,12 @@ class _Hooks:
     # Arithmetic
 
     def _refuse_bf16(self, where: str, *handles: Any) -> None:
+        if _launch is None:
+            return
         for handle in handles:
             data = getattr(handle, "data", None)
             # Stored as uint16, on whose bits the interpreter would compute.
-            suspect = _launch is not None and getattr(data, "dtype", None) == np.uint16
+            suspect = getattr(data, "dtype", None) == np.uint16
             if suspect and handle.dtype.scalar.name == "bf16":
                 raise _launch.fault("bf16-arithmetic", where)
 

@@ -252,6 +252,7 @@ class Cluster:
 
     def _launch(self, unit: _Unit, seed: int) -> None:
         """Send a unit off. Raises Unreadable when its file cannot be."""
+        assert unit.item.path is not None  # what has none is no unit
         data = _content(unit.item.path)
         unit.sha256 = hashlib.sha256(data).hexdigest()
         others = [worker for worker in self._workers() if worker not in unit.avoid]
@@ -295,7 +296,8 @@ class Cluster:
 
     def _refuse(self, unit: _Unit, reason: str, worker: str | None) -> dict[str, Any] | None:
         unit.tries += 1
-        unit.avoid |= {worker} - {None}
+        if worker is not None:
+            unit.avoid.add(worker)
         return self._ungraded(f"internal error: {reason}") if unit.tries >= MAX_TRIES else None
 
     def _ungraded(self, reason: str) -> dict[str, Any]:
@@ -337,7 +339,7 @@ class Cluster:
         )
 
 
-def _content(path: Path | None) -> bytes:
+def _content(path: Path) -> bytes:
     """The bytes to send. Raises Unreadable with the reason that grading here would give."""
     try:
         with open(path, "rb", opener=_without_blocking) as file:

@@ -147,12 +147,15 @@ def _text(value: object, what: str) -> None:
         raise Refused(f"{what} holds characters that cannot be printed")
 
 
-def _number(value: object, what: str) -> None:
-    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+def _number(value: object, what: str) -> float:
+    # By type: a bool is no number here.
+    if type(value) is not int and type(value) is not float:
         raise Refused(f"{what} is not a number")
+    if not math.isfinite(value) or value < 0:
+        raise Refused(f"{what} is not a number")
+    return value
 
 
 def _equal(value: object, expected: float, what: str) -> None:
-    _number(value, what)
-    if abs(value - expected) > 1e-9:
+    if abs(_number(value, what) - expected) > 1e-9:
         raise Refused(f"{what} is {value}, not {expected}")

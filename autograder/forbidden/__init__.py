@@ -56,7 +56,7 @@ def find(
     for cell, tree in trees:
         if tree is None:
             continue
-        name = cell.grade_id if cell.grade_id in graded_names else graded_names[0]
+        name = _exercise(cell, graded_names)
         reader = _Reader(left, rebound)
         for detail, line in sorted(reader.read(tree), key=lambda pair: pair[1]):
             found.setdefault((cell.index, detail), finding(name, detail, cell, line))
@@ -68,9 +68,15 @@ def find(
     ]
     for detail, index, line in beside_triton([c for c in cells if c.origin != "given"]):
         cell = by_index[index]
-        name = cell.grade_id if cell.grade_id in graded_names else graded_names[0]
+        name = _exercise(cell, graded_names)
         found.setdefault((index, detail), finding(name, detail, cell, line))
     return sorted([*found.values(), *loops])[:MAX_FINDINGS]
+
+
+def _exercise(cell: Cell, graded_names: Sequence[str]) -> str:
+    """The exercise that a finding in `cell` is shown with."""
+    name = cell.grade_id
+    return name if name is not None and name in graded_names else graded_names[0]
 
 
 def finding(exercise: str, detail: str, cell: Cell, line: int) -> Finding:
@@ -321,7 +327,9 @@ def _bound(tree: ast.AST) -> Iterator[str]:
             yield node.arg or ""
         elif isinstance(node, ast.alias):
             yield node.asname or ""
-        elif isinstance(node, ast.Constant) and node.value in _SHOWS:
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _SHOWS
+        ):
             yield node.value
 
 

@@ -40,7 +40,8 @@ def beyond_one_loop(
             loops, calls = _inside(function, functions, aliases, {name})
             found += [(name, "a second loop", *place) for place in sorted(loops)[1:2]]
             found += [
-                (name, f"{word} of all numbers", *place) for *place, word in sorted(calls)[:1]
+                (name, f"{word} of all numbers", cell, line)
+                for cell, line, word in sorted(calls)[:1]
             ]
     return found
 
@@ -77,11 +78,9 @@ def _inside(
     node, cell = function
     asked: set[str | None] = set()  # generators that a loop of this function asks
     for inner in ast.walk(node):
-        adds_up = isinstance(inner, _COMPREHENSION) and any(
-            isinstance(part, ast.NamedExpr) for part in ast.walk(inner)
-        )
-        if adds_up:
-            loops.append((cell, inner.lineno))
+        if isinstance(inner, _COMPREHENSION):
+            if any(isinstance(part, ast.NamedExpr) for part in ast.walk(inner)):
+                loops.append((cell, inner.lineno))
         elif isinstance(inner, ast.For | ast.While):
             if not _is_around(inner) and not _only_tells(inner, functions):
                 loops.append((cell, inner.lineno))

@@ -56,6 +56,7 @@ class Bookkeeper:
 
     def _open(self) -> Any:
         if self._writer is None:
+            assert self._course is not None  # else no gradebook is wanted
             gc.disable()  # imports leave little to collect, and to look for it takes long
             try:
                 from .writer import Writer

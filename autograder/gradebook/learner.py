@@ -47,6 +47,7 @@ class Reader:
     def __init__(self, released: Path) -> None:
         self._released = released
         self._process: subprocess.Popen[bytes] | None = None
+        self._ends: tuple[IO[bytes], IO[bytes]] | None = None  # to it, and from it
 
     def read(self, path: Path | None) -> Learner:
         """The learner's text; empty when the file cannot be read (the result says why).
@@ -55,19 +56,18 @@ class Reader:
         """
         if path is None:
             return Learner()
-        if self._process is None:
-            self._start()
+        questions, answers = self._ends or self._start()
         line = b""
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(str(path.absolute())).encode() + b"\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            questions.write(json.dumps(str(path.absolute())).encode() + b"\n")
+            questions.flush()
+            line = answers.readline()
         if not line.endswith(b"\n"):
             self.close()  # it has ended, by this notebook
             return Learner()
         return Learner(**json.loads(line))
 
-    def _start(self) -> None:
+    def _start(self) -> tuple[IO[bytes], IO[bytes]]:
         command = [
             sys.executable,
             "-m",
@@ -78,13 +78,17 @@ class Reader:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True,
         )  # fmt: skip
-        if self._process.stdout.readline() != READY:
+        questions, answers = self._process.stdin, self._process.stdout
+        assert questions is not None and answers is not None
+        if answers.readline() != READY:
             self.close()
             raise OSError("the process that reads notebooks did not start")
+        self._ends = questions, answers
+        return self._ends
 
     def close(self) -> None:
         """End the process, if there is one."""
-        process, self._process = self._process, None
+        process, self._process, self._ends = self._process, None, None
         if process is not None:
             process.kill()
             with contextlib.suppress(BrokenPipeError):
@@ -167,4 +171,7 @@ def _serve(released: Path, questions: IO[bytes], answers: IO[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
+    with contextlib.suppress(BrokenPipeError):  # whoever asked is gone
+        _serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
+        sys.exit()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to flush has no reader

@@ -69,7 +69,7 @@ class Known:
 
     def still_holds(self, connection: Connection) -> bool:
         """Whether the rows are there, as far as one quick look tells."""
-        ids = set(connection.scalars(_CELLS, {"notebook": self.notebook}))
+        ids: set[str] = set(connection.scalars(_CELLS, {"notebook": self.notebook}))
         return ids == {cell.id for cell in self.cells}
 
 

@@ -257,9 +257,9 @@ class Writer:
         self, session: Session, notebook: api.Notebook
     ) -> dict[tuple[type, str], api.BaseCell]:
         kinds = with_polymorphic(api.BaseCell, "*")
-        rows = session.scalars(select(kinds).where(kinds.notebook_id == notebook.id))
+        rows: Any = session.scalars(select(kinds).where(kinds.notebook_id == notebook.id))
         known = {(type(row), row.name): row for row in rows}
-        sources = set(
+        sources: set[str] = set(
             session.scalars(
                 select(api.SourceCell.name).where(api.SourceCell.notebook_id == notebook.id)
             )
@@ -338,6 +338,7 @@ class Writer:
 
     def _grades(self, rows: Submission, result: Mapping[str, Any], learner: Learner) -> float:
         """Set the automatic scores, and give the score of the notebook as nbgrader counts it."""
+        assert self._known is not None  # a submission has its rows by now
         scores, total, changed = self._scores(result), 0.0, []
         written = {cell.name for cell in self._known.cells if cell.kind is api.SolutionCell}
         for cell, grade in rows.grades():

@@ -111,13 +111,15 @@ class Runner:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True, encoding="utf-8",
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
         self._hello: dict[str, Any] | None = None
 
     @property
     def hello(self) -> dict[str, Any]:
         """What the runner says of itself once it is ready. Raises EngineError if it is not."""
         if self._hello is None:
-            line = self._process.stdout.readline()
+            line = self._output.readline()
             died = {"error": "the suite runner did not start", "again": True}
             self._hello = json.loads(line) if line.endswith("\n") else died
         if "error" in self._hello:
@@ -125,16 +127,17 @@ class Runner:
             raise kind(self._hello["error"])
         return self._hello
 
-    def put(self, number: int, path: Path, seed: int) -> None:
+    def put(self, number: int, path: Path | None, seed: int) -> None:
+        assert path is not None
         unit = {"id": number, "path": str(path.resolve()), "seed": seed}
         # A runner that has just died is found out by `get`.
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(unit) + "\n")
-            self._process.stdin.flush()
+            self._input.write(json.dumps(unit) + "\n")
+            self._input.flush()
 
     def get(self) -> tuple[int, dict[str, Any]] | None:
         """The next result, or None when the runner has died."""
-        line = self._process.stdout.readline()
+        line = self._output.readline()
         if not line.endswith("\n"):
             return None
         record = json.loads(line)
@@ -142,13 +145,13 @@ class Runner:
 
     def close(self) -> None:
         with contextlib.suppress(BrokenPipeError, OSError):
-            self._process.stdin.close()
+            self._input.close()
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._output.close()
 
 
 class Units(Protocol):
@@ -202,7 +205,10 @@ def grade(
             todo: list[tuple[Submitted, str]] = []
             for item in submitted:
                 key = _key(item, salt)
-                known = store.read(key) if key else unreadable(item.reason, graded.max_score)
+                if key is None:
+                    _add(graded, item, unreadable(item.reason, graded.max_score), on_result)
+                    continue
+                known = store.read(key)
                 if known is None:
                     todo.append((item, key))
                 else:

@@ -11,15 +11,15 @@ import json
 import os
 import socket
 from dataclasses import asdict
-from typing import Any
 
 import torch
 
 from ..sandbox.family import Family
 from ..sandbox.forkserver import WorkerProcess
 from ..testing.suite import Suite
-from . import grader_memory
-from .one_submission import Child
+from . import grader_memory, records
+from .one_submission import OneSubmission
+from .records import End, Record, Trouble
 from .result import Unit
 
 # Submissions after which a grader is replaced, so that nothing can pile up in one.
@@ -51,14 +51,14 @@ class Grader:
             socket.send_fds(self.sock, [b"\n"], [worker.sock.fileno() for worker in workers])
             self.sock.sendall(json.dumps(order).encode() + b"\n")
 
-    def records(self) -> list[dict[str, Any]] | None:
+    def records(self) -> list[Record] | None:
         """What it has written since; None when it has died."""
         try:
             data = self.sock.recv(1 << 20)
         except ConnectionError:
             data = b""
         *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [json.loads(line) for line in lines] if data else None
+        return [records.decode(line) for line in lines] if data else None
 
     def kill(self) -> None:
         self.sock.close()
@@ -84,13 +84,13 @@ def _serve(suite: Suite, sock: socket.socket) -> None:
             workers = [open_until_done.enter_context(socket.socket(fileno=fd)) for fd in fds]
             order = json.loads(line)
             families = [Family(*family) for family in order["families"]]
-            child = Child(suite, Unit(**order["unit"]), workers[0], families[0])
+            one = OneSubmission(suite, Unit(**order["unit"]), workers[0], families[0])
             try:
-                child.run() if len(workers) == 1 else child.advise(workers[1])
+                one.run() if len(workers) == 1 else one.advise(workers[1])
             except Exception as error:
-                child.tell(trouble=grader_memory.trouble(error))
-        child.tell(end=True)
-        sock.sendall(b"".join(json.dumps(r).encode() + b"\n" for r in child.records))
+                one.tell(Trouble(grader_memory.trouble(error)))
+        one.tell(End())
+        sock.sendall(b"".join(map(records.encode, one.records)))
 
 
 def _close_all_but(kept: int) -> None:

@@ -158,9 +158,9 @@ def _losses(call: plan.Call, wait: Wait) -> Iterator[None]:
         shapes = ", ".join(map(str, call.shapes))
         shapes = f" on inputs of shape {shapes}" if shapes else ""
         text = wait.told(call.name, shapes)
-        raise WorkerLost(Verdict.TIMEOUT, text, wait.starved()) from error
+        raise WorkerLost(Verdict.TIMEOUT, text, starved=wait.starved()) from error
     except (protocol.Closed, ConnectionError) as error:
-        raise WorkerLost(Verdict.CRASHED, call.name) from error
+        raise WorkerLost(Verdict.CRASHED, call.name, said=False) from error
     except protocol.ProtocolError as error:
         # Not why: who forges replies would choose it.
         raise WorkerLost(Verdict.CRASHED, "The reply was not a reply.") from error

@@ -33,6 +33,17 @@ from . import grader_memory
 from .advice import Advisor
 from .before_tests import BeforeTests, missing_modules, no_module
 from .link import RemoteLink
+from .records import (
+    Done,
+    Judged,
+    Lost,
+    Noticed,
+    Read,
+    Record,
+    Saw,
+    Trouble,
+    Unreadable,
+)  # fmt: skip
 from .result import Unit
 
 READING_SECONDS = 6.0  # of computing, to look through the code; a notebook of ours takes 0.02
@@ -71,14 +82,14 @@ def looked_through(suite: Suite, cells: Sequence[submission.Cell]) -> list[forbi
     return [forbidden.Finding(n, -1, 1, text) for n in suite.exercises]
 
 
-class Child:
+class OneSubmission:
     """Runs the tests that are left of one unit. What it finds stands in `records`, in order."""
 
     def __init__(
         self, suite: Suite, unit: Unit, sock: socket.socket, family: Family | None
     ) -> None:
         self.suite, self.unit = suite, unit
-        self.records: list[dict[str, Any]] = []
+        self.records: list[Record] = []
         until = unit.started + suite.budget.on_the_clock(suite.budget.submission_seconds)
         self.link = RemoteLink(sock, suite, until, family)
         self.lines: dict[int, list[str]] = {}
@@ -86,14 +97,17 @@ class Child:
         self.broken: dict[str, str] = {}  # graded name -> the syntax error that hides it
         self.before = BeforeTests([], [], suite.budget)
 
-    def tell(self, **record: Any) -> None:
+    def tell(self, record: Record) -> None:
         self.records.append(record)
+
+    def tell_loss(self, loss: WorkerLost, exercise: str) -> None:
+        self.tell(Lost(str(loss.verdict), loss.message, exercise, loss.said, loss.starved))
 
     def run(self) -> None:
         try:
             notebook = self.read()
         except submission.Unreadable as error:
-            return self.tell(unreadable=str(error))
+            return self.tell(Unreadable(str(error)))
         cells = [c for c in notebook.cells if self.unit.own_cells or c.origin != "added"]
         self.lines = {c.index: c.source.splitlines() for c in cells}
         self.cell_names = {c.index: c.grade_id for c in cells}
@@ -104,41 +118,35 @@ class Child:
         try:
             # What ends the process is not told again which statement did it.
             records = self.link.start(cells, self.unit.seed, not self.unit.own_cells)
-        except WorkerLost as lost:
-            return self.tell(
-                lost=str(lost.verdict), message=lost.message, name="", start=True,
-                starved=lost.starved,
-            )  # fmt: skip
+        except WorkerLost as loss:
+            return self.tell_loss(loss, "")
         except LearnerError:
             records = []
         self.before = BeforeTests(records, cells, self.suite.budget, self.link.kernels)
-        self.tell(notices=self.before.notices())
+        self.tell(Noticed(self.before.notices()))
         for test in self.suite.tests[len(self.unit.outcomes) :]:
             name = test.exercise
             lost = self.unit.lost.get(name, [])
             if len(lost) >= 2:
                 text = f"Not run: `{name}` had already ended twice in: {lost[-1]}."
-                self.tell(outcome=Outcome(Verdict(lost[-1]), text).as_dict())
+                self.tell(Judged(Outcome(Verdict(lost[-1]), text).as_dict()))
                 continue
             self.link.begin_test()
             try:
-                self.tell(outcome=self.judge(test).as_dict())
+                self.tell(Judged(self.judge(test).as_dict()))
             except WorkerLost as loss:
-                return self.tell(
-                    lost=str(loss.verdict), message=loss.message, name=name, start=False,
-                    starved=loss.starved,
-                )  # fmt: skip
+                return self.tell_loss(loss, name)
             for operator in sorted(self.link.seen):
-                self.tell(saw=operator, exercise=name)
+                self.tell(Saw(operator, name))
             self.link.seen.clear()
-        self.tell(notices=self.printed())
-        self.tell(launched=self.launched(), done=True)
+        self.tell(Noticed(self.printed()))
+        self.tell(Done(self.launched()))
 
     def advise(self, assembler: socket.socket) -> None:
         """Instead of `run`: have a GPU's compiler look at the kernels that were launched."""
         notebook = submission.read(Path(self.unit.path), self.suite.released)
         advisor = Advisor(self.suite, notebook, self.link, assembler)
-        self.tell(notices=advisor.notices(self.unit.launched, self.unit.seed))
+        self.tell(Noticed(advisor.notices(self.unit.launched, self.unit.seed)))
 
     def launched(self) -> list[dict[str, Any]]:
         """The kernels that the tests launched, for the advice that follows."""
@@ -159,18 +167,12 @@ class Child:
             code = ""
             with contextlib.suppress(TooLong), at_most(READING_SECONDS):
                 code = similar.fingerprint(notebook)
-            self.tell(
-                sha256=notebook.sha256,
-                code=code,
-                notices=[*notebook.notices, *self.suite.shortcomings],
-                review=[
-                    {
-                        "exercise": f.exercise, "kind": "suspicious", "line": f.line,
-                        "detail": f.detail,
-                    }
-                    for f in findings
-                ],
-            )  # fmt: skip
+            review = [
+                {"exercise": f.exercise, "kind": "suspicious", "line": f.line, "detail": f.detail}
+                for f in findings
+            ]
+            notices = [*notebook.notices, *self.suite.shortcomings]
+            self.tell(Read(notebook.sha256, code, notices, review))
         return notebook
 
     def printed(self) -> list[str]:
@@ -203,13 +205,13 @@ class Child:
         except AssertionError as error:
             return Outcome(Verdict.WRONG, str(error).split("\n")[0] or "The test failed.")
         except Exception as error:
-            self.tell(trouble=grader_memory.trouble(error))
+            self.tell(Trouble(grader_memory.trouble(error)))
             return Outcome(Verdict.INTERNAL_ERROR, "The test itself failed.")
         return Outcome(Verdict.PASS)
 
     def told(self, exercise: str) -> list[str]:
         """The mistakes named so far in an exercise, also before a worker was lost."""
-        new = [record["outcome"] for record in self.records if "outcome" in record]
+        new = [record.outcome for record in self.records if isinstance(record, Judged)]
         pairs = zip(self.suite.tests, [*self.unit.outcomes, *new], strict=False)
         named = [o["misconception"] for test, o in pairs if test.exercise == exercise]
         return [name for name in named if name]

@@ -49,8 +49,8 @@ def assemble(suite: Suite, unit: Unit) -> dict[str, Any]:
     if unit.reason is not None:
         return result | {"status": "ungraded", "reason": unit.reason}
     for name in suite.exercises:
-        pairs = zip(suite.tests, unit.outcomes, strict=True)
-        pairs = [(test, outcome) for test, outcome in pairs if test.exercise == name]
+        both = zip(suite.tests, unit.outcomes, strict=True)
+        pairs = [(test, outcome) for test, outcome in both if test.exercise == name]
         outcomes = told.sparingly(outcome for _, outcome in pairs)
         rows = [_row(t, o) for (t, _), o in zip(pairs, outcomes, strict=True)]
         result["exercises"].append(

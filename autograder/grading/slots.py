@@ -24,6 +24,18 @@ from ..testing.suite import Suite
 from ..testing.verdict import Outcome, Verdict
 from .advice import SECONDS
 from .grader import LIFETIME, Grader
+from .records import (
+    Done,
+    End,
+    Judged,
+    Lost,
+    Noticed,
+    Read,
+    Record,
+    Saw,
+    Trouble,
+    Unreadable,
+)  # fmt: skip
 from .result import Unit, assemble
 
 # Signals that a fault of the code ends in. Another may be sent on purpose, and say something.
@@ -46,7 +58,7 @@ class _Grading:
         )
         # Process 1 of a namespace cannot kill itself; elsewhere a learner's code may have done it.
         self.killed_from_outside = "pid-namespace" in server.protections
-        self.lost: dict[str, Any] | None = None
+        self.lost: Lost | None = None
         self.done = False  # every test has its outcome
         self.ended = False  # the grader has gone on
         self.deadline = unit.started + clock + GRACE
@@ -60,33 +72,36 @@ class _Grading:
             self.take(record)
         return records is not None and not self.ended
 
-    def take(self, record: dict[str, Any]) -> None:
+    def take(self, record: Record) -> None:
         unit = self.unit
-        if "outcome" in record:
-            unit.outcomes.append(record["outcome"])
-        elif "lost" in record:
-            self.lost = record
-        elif "unreadable" in record:
-            unit.reason, self.done = record["unreadable"], True
-        elif "trouble" in record:
-            unit.trouble = record["trouble"]
-        elif "saw" in record:
-            self.review(
-                {
-                    "exercise": record["exercise"], "kind": "operator-seen", "line": 0,
-                    "detail": record["saw"],
-                }
-            )  # fmt: skip
-        elif "done" in record:
-            self.done, unit.launched = True, record["launched"]
-        elif "end" in record:
-            self.ended = True
-        else:
-            unit.sha256 = record.get("sha256", unit.sha256)
-            unit.code = record.get("code", unit.code)
-            unit.notices += [n for n in record.get("notices", []) if n not in unit.notices]
-            for entry in record.get("review", []):
-                self.review(entry)
+        match record:
+            case Judged(outcome):
+                unit.outcomes.append(outcome)
+            case Lost():
+                self.lost = record
+            case Unreadable(reason):
+                unit.reason, self.done = reason, True
+            case Trouble(text):
+                unit.trouble = text
+            case Saw(operator, exercise):
+                self.review(
+                    {"exercise": exercise, "kind": "operator-seen", "line": 0, "detail": operator}
+                )
+            case Done(launched):
+                self.done, unit.launched = True, launched
+            case End():
+                self.ended = True
+            case Read():
+                unit.sha256, unit.code = record.sha256, record.code
+                self.notice(record.notices)
+                for entry in record.review:
+                    self.review(entry)
+            case Noticed(notices):
+                self.notice(notices)
+
+    def notice(self, notices: list[str]) -> None:
+        """Keep what the learner is told beside the tests; a second try tells it again."""
+        self.unit.notices += [n for n in notices if n not in self.unit.notices]
 
     def review(self, entry: dict[str, Any]) -> None:
         """Put an entry before a person."""
@@ -104,7 +119,7 @@ class _Grading:
             broken = any(o["verdict"] == Verdict.INTERNAL_ERROR for o in unit.outcomes)
             return True if not broken or unit.retried else self.retry()
         if self.lost is not None:
-            return self.settle_loss(died)
+            return self.settle_loss(self.lost, died)
         # The grader itself failed, died or ran over: an internal error, tried once more.
         unit.trouble = unit.trouble or "the grading process ended early"
         unit.reason = None
@@ -125,12 +140,12 @@ class _Grading:
         """Give the unit all of its time again, from when it begins."""
         self.unit.started = self.unit.used = 0.0
 
-    def settle_loss(self, died: bool) -> bool:
+    def settle_loss(self, lost: Lost, died: bool) -> bool:
         """Give the test that lost its worker its verdict, and go on after it.
 
         died: the worker had ended before the grader ended it.
         """
-        unit, lost = self.unit, self.lost
+        unit = self.unit
         outcome = _loss(lost, self.worker)
         crashed = died and outcome.verdict == Verdict.CRASHED
         by_signal = crashed and self.worker.exit().signal
@@ -140,14 +155,14 @@ class _Grading:
         if by_signal == signal.SIGKILL and self.killed_from_outside:
             unit.reason = "internal error: something killed its worker twice"
             return True
-        if lost["starved"] and not unit.alone:
+        if lost.starved and not unit.alone:
             unit.alone = True  # and stays so: no neighbour shall cost it a point
             self.start_over()
             return False
         budget = self.suite.budget
         clock = budget.on_the_clock(budget.submission_seconds)
         over = unit.used >= budget.submission_seconds or time.monotonic() > unit.started + clock
-        if lost["start"]:
+        if not lost.exercise:
             if unit.own_cells and not unit.outcomes and not over:
                 # Perhaps what is at fault is no answer: try with nothing but what defines them.
                 unit.own_cells = False
@@ -160,7 +175,7 @@ class _Grading:
             over = True
         else:
             unit.outcomes.append(outcome.as_dict())
-            unit.lost.setdefault(lost["name"], []).append(str(outcome.verdict))
+            unit.lost.setdefault(lost.exercise, []).append(str(outcome.verdict))
         if over:
             left = len(self.suite.tests) - len(unit.outcomes)
             unit.outcomes += [outcome.as_dict()] * left
@@ -185,8 +200,9 @@ class _Advising:
     def read(self) -> bool:
         records = self.grader.records()
         for record in records or []:
-            self.unit.notices += record.get("notices", [])
-            self.ended |= "end" in record
+            if isinstance(record, Noticed):
+                self.unit.notices += record.notices
+            self.ended |= isinstance(record, End)
         return records is not None and not self.ended
 
     def end(self) -> bool:
@@ -210,13 +226,13 @@ def _has_ended(pid: int) -> bool:
     return fields[0] in "ZX" or bool(int(fields[6]) & _EXITING)
 
 
-def _loss(lost: dict[str, Any], worker: WorkerProcess) -> Outcome:
+def _loss(lost: Lost, worker: WorkerProcess) -> Outcome:
     """The verdict for a worker that is gone, by how it ended."""
-    if lost["lost"] == Verdict.TIMEOUT or lost["message"].startswith("The reply"):
-        return Outcome(Verdict(lost["lost"]), lost["message"])
+    if lost.said:
+        return Outcome(Verdict(lost.verdict), lost.message)
     ended = worker.exit()
-    name = lost["name"] or "your notebook"
-    subject = f"`{lost['name']}`" if lost["name"] else "Running your notebook"
+    name = lost.exercise or "your notebook"
+    subject = f"`{lost.exercise}`" if lost.exercise else "Running your notebook"
     if ended.kind == "memory":
         return Outcome(Verdict.MEMORY, f"{subject} used more memory than the limit.")
     if ended.kind == "scratch":

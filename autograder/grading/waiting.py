@@ -44,21 +44,23 @@ class Wait:
 
     def _look(self) -> None:
         used = self._family.used() if self._family else None
-        if used is not None and self._first is None:  # most replies come before
-            self._first = (time.monotonic(), used, self._family.waited())
-        elif used is not None and used - self._first[1] >= self._seconds:
-            self._computed = True
-            raise TimeoutError
+        if self._family and used is not None:
+            if self._first is None:  # most replies come before
+                self._first = (time.monotonic(), used, self._family.waited())
+            elif used - self._first[1] >= self._seconds:
+                self._computed = True
+                raise TimeoutError
         if time.monotonic() >= self.end:
             raise TimeoutError
 
     def starved(self) -> bool:
         """Whether, so far, others ran most of the time in which the worker was ready to run."""
-        if self._first is None or self._computed:
+        if self._family is None or self._first is None or self._computed:
             return False
         began, used, waited = self._first
         took = time.monotonic() - began
-        if self._family.used() - used > took / 2:
+        now_used = self._family.used()
+        if now_used is None or now_used - used > took / 2:
             return False
         now = self._family.waited()
         return waited is None or now is None or now - waited > took / 10

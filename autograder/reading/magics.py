@@ -41,8 +41,9 @@ def parse_or_raise(source: str) -> ast.Module:
         tree = ast.parse(source)
     if _LONG_INTEGER.search(source):
         for node in ast.walk(tree):
-            value = node.value if isinstance(node, ast.Constant) else 0
-            if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            if not isinstance(node, ast.Constant):
+                continue
+            if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
                 where = ("<unknown>", node.lineno, node.col_offset + 1, None)
                 raise SyntaxError("an integer of thousands of digits", where)
     return tree

@@ -300,7 +300,7 @@ def _cells(tree: Any, notices: list[str]) -> list[RawCell]:
         raise Unreadable(
             "not a notebook: its JSON is no object: hand in the .ipynb file from Jupyter"
         )
-    lists = [tree.get("cells")]
+    lists: list[Any] = [tree.get("cells")]
     worksheets = tree.get("worksheets")  # nbformat 2 and 3
     if isinstance(worksheets, list):
         lists += [sheet.get("cells") for sheet in worksheets if isinstance(sheet, dict)]

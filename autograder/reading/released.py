@@ -13,7 +13,7 @@ TEST_PREFIX = "test_"
 def read_released(path: Path) -> NotebookNode:
     """The released notebook. Raises OSError, or ValueError when it is not a notebook."""
     text = path.read_text(encoding="utf-8")
-    notebook = nbformat.reads(text, as_version=4)
+    notebook: NotebookNode = nbformat.reads(text, as_version=4)
     if not any(is_grade(cell) for cell in notebook.cells):
         raise ValueError("it has no graded cell")
     return notebook
@@ -37,7 +37,7 @@ def is_written(cell: NotebookNode) -> bool:
 
 
 def grade_id(cell: NotebookNode) -> str:
-    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
 def released_points(released: NotebookNode) -> dict[str, float]:

@@ -40,6 +40,8 @@ __all__ = [
 
 MAX_NOTICES = 30
 MAX_TEXT_CELLS = 12  # that are tried as code; nobody has misfiled more than the exercises there are
+Kind = Literal["solution", "test", "given", "demo"]
+Origin = Literal["solution", "added", "given"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class ReleasedCell:
         else; "demo" uses a graded name when it runs: it only shows something, and is not executed.
     """
 
-    kind: Literal["solution", "test", "given", "demo"]
+    kind: Kind
     grade_id: str | None
     source: str
     names: tuple[str, ...] = ()  # graded names it defines, in order
@@ -108,7 +110,7 @@ class Cell:
     """
 
     index: int
-    origin: Literal["solution", "added", "given"]
+    origin: Origin
     grade_id: str | None
     source: str
     tree: ast.Module | None = field(default=None, repr=False, compare=False)  # where it was parsed
@@ -171,7 +173,7 @@ def released(path: Path) -> Released:
     return Released(tuple(cells), graded, written, shown)
 
 
-def _released_kind(cell: RawCell) -> Literal["solution", "test", "given"]:
+def _released_kind(cell: RawCell) -> Kind:
     if cell.flags.get("solution"):
         return "solution"
     if cell.flags.get("grade") or (cell.grade_id or "").startswith("test_"):
@@ -228,7 +230,7 @@ def sort_out(notebook: RawNotebook, released: Released) -> Submission:
     kept = [cell for cell in cells if not (cell.stub and set(cell.names) <= written)]
     submission = Submission(_given(released), notebook.sha256, notices)
     for cell in kept:
-        origin = "solution" if cell.names else "added"
+        origin: Origin = "solution" if cell.names else "added"
         name = cell.names[0] if cell.names else None
         submission.cells.append(Cell(cell.index, origin, name, cell.source, cell.tree))
         if cell.error is not None:

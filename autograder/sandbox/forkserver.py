@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import rootfs
 from .channel import Channel, Closed, pair
@@ -132,7 +133,7 @@ class ForkServer:
         for package, folder in (worker or {}).items():
             place = package.replace(".", "/")
             files |= {f"{place}/{file.name}": file for file in sorted(Path(folder).glob("*.py"))}
-        config = {"weak": weak or not fork, "fork": fork, "cgroups": cgroups}
+        config: dict[str, Any] = {"weak": weak or not fork, "fork": fork, "cgroups": cgroups}
         config |= {"preload": list(preload), "worker": worker is not None, "compiles": compiles}
         config["deny"] = list(deny)
         self._send(config | {"plan": rootfs.plan(files)})

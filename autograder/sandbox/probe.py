@@ -32,10 +32,11 @@ class Tried(Protocol):
     places: list
     limited: set[str]
     once: bool
-    selector: BaseSelector
     workers: dict[int, Worker]
     reasons: dict[str, str]  # protection -> why it is off, as far as that is known
 
+    @property
+    def selector(self) -> BaseSelector: ...
     def spawn(self, limits: dict, sock: int, client: Channel, *, probe: bool) -> Worker: ...
     def look_after(self, now: float) -> None: ...
 

@@ -161,9 +161,9 @@ def program(own_pid: int | None, may_run: bool = False) -> list[Instruction]:
     for number in _denied_numbers(own_pid, may_run):
         code += [(_JEQ, 0, 1, number), _ret(_DENY)]
     for name, block in _checks(own_pid).items():
-        number = _CHECKED[name][0 if linux.MACHINE == "x86_64" else 1]
-        if number is not None:
-            code += [(_JEQ, 0, len(block), number), *block]
+        checked = _CHECKED[name][0 if linux.MACHINE == "x86_64" else 1]
+        if checked is not None:
+            code += [(_JEQ, 0, len(block), checked), *block]
     return [*code, _ret(_ALLOW)]
 
 

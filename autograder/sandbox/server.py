@@ -259,7 +259,7 @@ def _confine(config: dict, request: dict) -> None:
 
 def _assembler() -> list[str]:
     """The program that makes machine code of a compiled kernel, and what the kernel loads it by."""
-    folder = os.path.dirname(sys.modules["triton"].__file__)
+    folder = os.path.dirname(str(sys.modules["triton"].__file__))
     loaders = glob.glob("/lib*/ld-linux*.so*")
     return [os.path.join(folder, "backends", "nvidia", "bin", "ptxas"), *loaders]
 

@@ -50,7 +50,7 @@ class Supervisor:
         self.count = 0
         self.way = launch.WEAK
         self.user: int | None = None
-        self.server: Channel | None = None
+        self._server: Channel | None = None
         self.server_pid = 0
         self.ready = False
         self.inherited = 0
@@ -88,6 +88,12 @@ class Supervisor:
             with contextlib.suppress(FileNotFoundError):  # by a cleaner of temporary files
                 os.rmdir(self.base)  # was only where to mount; the sandbox has left it
 
+    @property
+    def server(self) -> Channel:
+        """The channel to the server that runs."""
+        assert self._server is not None
+        return self._server
+
     def _user_to_drop_to(self) -> int | None:
         if os.geteuid() != 0 or self.way == launch.UNPRIVILEGED:
             self.reasons["separate-user"] = "needs root"
@@ -106,7 +112,7 @@ class Supervisor:
         if self.way == launch.WEAK:
             shutil.rmtree(os.path.join(self.base, "server"), ignore_errors=True)
             rootfs.copy_sources(Path(self.base), self.plan["sources"])
-        self.server, self.server_pid = launch.start(self.base, self.plan, self.way, self.user)
+        self._server, self.server_pid = launch.start(self.base, self.plan, self.way, self.user)
         self.ready = False
         readable = self.plan["readable"]
         strong = self.way != launch.WEAK
@@ -151,12 +157,12 @@ class Supervisor:
             self._request(*self.waiting.pop(0))
 
     def _stop_server(self) -> None:
-        if self.server is None:
+        if self._server is None:
             return
         with contextlib.suppress(KeyError):
             self.selector.unregister(self.server)
         self.server.close()
-        self.server = None
+        self._server = None
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.server_pid, signal.SIGKILL)
             os.waitpid(self.server_pid, 0)
@@ -204,8 +210,9 @@ class Supervisor:
             os.close(sock)
         if self.once:  # that server is now this worker: have the next one ready
             self.selector.unregister(self.server)
-            worker.link, worker.pid = self.server, self.server_pid
-            self.selector.register(worker.link, selectors.EVENT_READ, lambda: self._on_link(worker))
+            link = worker.link = self.server
+            worker.pid = self.server_pid
+            self.selector.register(link, selectors.EVENT_READ, lambda: self._on_link(worker, link))
             self._start_server()
             self.selector.register(self.server, selectors.EVENT_READ, self._on_spare)
 
@@ -336,12 +343,12 @@ class Supervisor:
         if worker.killed:  # asked for before there was anything to kill
             self._kill(worker)
 
-    def _on_link(self, worker: Worker) -> None:
+    def _on_link(self, worker: Worker, link: Channel) -> None:
         try:
-            message, _ = worker.link.receive()
+            message, _ = link.receive()
             self._finish(worker, {"error": message["why"]})
         except Closed:  # its walls stand
-            self.selector.unregister(worker.link)
+            self.selector.unregister(link)
             self._is_running(worker)
 
     def _on_spare(self) -> None:
@@ -376,8 +383,9 @@ class Supervisor:
                     self._finish(worker, {"status": status, "cpu": cpu})
 
     def _count_seconds(self, worker: Worker, now: float) -> None:
-        used = worker.family.used()
-        if used is None:  # RLIMIT_CPU is left, for each process
+        family = worker.family
+        used = family.used() if family else None
+        if family is None or used is None:  # RLIMIT_CPU is left, for each process
             worker.look = math.inf
             return
         rest = worker.limits["cpu_seconds"] - used
@@ -385,7 +393,7 @@ class Supervisor:
             self._kill(worker, "cpu")  # stops: endless computation, by many processes too
         at_once = cgroup.CORES if "cpu" in self.limited else os.cpu_count() or 1
         # Where /proc is added up, often: it does not tell of those that have ended.
-        worker.look = now + (max(_TICK, rest / at_once) if worker.family.usage else _TICK)
+        worker.look = now + (max(_TICK, rest / at_once) if family.usage else _TICK)
 
     def close(self) -> None:
         """End everything that was started, and leave nothing behind."""

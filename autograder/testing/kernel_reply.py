@@ -39,7 +39,8 @@ def checked(data: Any, kernels: Mapping[str, tuple[str, ...]]) -> Fault | None:
     kernel = data["kernel"] if data["kernel"] in kernels else ""
     tensor = data["tensor"] if data["tensor"] in kernels.get(kernel, ()) else ""
     program, other = (tuple(t) for t in triples)
-    return Fault(**data | {"kernel": kernel, "tensor": tensor, "program": program, "other": other})
+    said: dict[str, Any] = {"kernel": kernel, "tensor": tensor, "program": program, "other": other}
+    return Fault(**{**data, **said})
 
 
 def launches_of(data: Any) -> list[dict[str, Any]] | None:

@@ -76,12 +76,15 @@ class Refused(Exception):
 class WorkerLost(Exception):
     """The worker is gone: it ran out of time or memory, wrote too much, or died.
 
+    said: whether `message` is what the learner reads. Else how its process ended says more.
     starved: whether it ran out of time while others had the processors.
     """
 
-    def __init__(self, verdict: Verdict, message: str, starved: bool = False) -> None:
+    def __init__(
+        self, verdict: Verdict, message: str, *, said: bool = True, starved: bool = False
+    ) -> None:
         super().__init__(message)
-        self.verdict, self.message, self.starved = verdict, message, starved
+        self.verdict, self.message, self.said, self.starved = verdict, message, said, starved
 
 
 # What an exception type usually means, said after "Your code raised ...".

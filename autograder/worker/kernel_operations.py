@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,7 +27,8 @@ def prepare_kernels() -> bool:
     if not interprets:
         importlib.import_module(f"{__package__}.kernel_compile").warm_up()
     else:
-        importlib.import_module("kernel_sanitizer.launch").on_shared_write = deny.refuse_sharing
+        launch: Any = importlib.import_module("kernel_sanitizer.launch")
+        launch.on_shared_write = deny.refuse_sharing
         importlib.import_module("kernel_sanitizer.sanitizer").install()
         with contextlib.suppress(OSError, ValueError):
             far_rows.reserve()
@@ -37,6 +39,7 @@ class KernelOperations:
     """Part of the worker's Executor."""
 
     objects: dict[int, Any]
+    _named: Callable[[str], Any]
 
     def do_launches(self) -> list[dict[str, Any]] | None:
         """The kernels that the last call launched; None where nobody watched."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Any
 
 LIMIT_KIB = 256  # beyond it a learner is told to take the prints out; they cost no points
 
@@ -22,7 +23,7 @@ class _Nowhere(io.RawIOBase):
     def fileno(self) -> int:
         return self._number  # /dev/null in a worker
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any) -> int:
         global _counted
         _counted += len(data)
         return len(data)

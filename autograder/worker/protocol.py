@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -54,9 +54,6 @@ class Handle:
     """Stands in a request for an object that lives in the worker. A reply may hold none."""
 
     number: int
-
-
-Value = None | bool | int | float | str | torch.Tensor | torch.dtype | list | tuple | dict
 
 
 class ProtocolError(Exception):
@@ -162,8 +159,9 @@ class _Body:
         return self._at == len(self._data)
 
 
-def decode(node: Any, body: _Body, depth: int = 0, handles: bool = False) -> Value:
-    """The value that `encode` made. Raises ProtocolError for anything else.
+def decode(node: Any, body: _Body, depth: int = 0, handles: bool = False) -> Any:
+    """The value that `encode` made: None, a bool, number, text, tensor or dtype, or a list, tuple
+    or dict of these. Raises ProtocolError for anything else.
 
     A Handle is refused unless `handles`: only a worker, reading a request, may meet one.
     """
@@ -222,7 +220,7 @@ def _decode_tensor(node: dict[str, Any], body: _Body) -> torch.Tensor:
     return restrided(body.take(_DTYPES[name], unit), shape, stride)
 
 
-def _is_sizes(value: Any) -> bool:
+def _is_sizes(value: Any) -> TypeGuard[list[int]]:
     if type(value) is not list or len(value) > MAX_RANK:
         return False
     return all(type(v) is int and 0 <= v < 1 << 40 for v in value)
@@ -328,7 +326,7 @@ def receive(
     from_grader: bool = False,
     allowance: Allowance | None = None,
     rest: bytearray | None = None,
-) -> tuple[dict[str, Any], Value]:
+) -> tuple[dict[str, Any], Any]:
     """One frame: its header without the value, and the value.
 
     `keys` are the header keys allowed beside "value"; all must be there. `deadline` is a

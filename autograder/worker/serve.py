@@ -109,7 +109,7 @@ class Executor(KernelOperations, CellOperations):
         ]  # fmt: skip
         self.arguments = [a for a in args if isinstance(a, torch.Tensor)]
         leaves = [a for a in self.arguments if a.is_floating_point()]
-        function = self._named(target) if isinstance(target, str) else self.objects[target]
+        function: Any = self._named(target) if isinstance(target, str) else self.objects[target]
         named = []
         if not isinstance(target, str):
             named = [(n, p) for n, p in function.named_parameters() if p.requires_grad]
@@ -119,6 +119,7 @@ class Executor(KernelOperations, CellOperations):
 
     def do_backward(self, grads: list[torch.Tensor]) -> tuple[list, dict[str, Any]]:
         """Gradients of the last `forward` for the upstream gradients `grads`."""
+        assert self.graph is not None  # a test asks after a `forward`
         out, leaves, named = self.graph
         outputs = [out] if isinstance(out, torch.Tensor) else list(out)
         wanted = leaves + [p for _, p in named]
@@ -171,7 +172,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     """
     cell = line = 0
     if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
-        cell, line = _cell_number(error.filename), error.lineno or 0
+        cell, line = _cell_number(str(error.filename)), error.lineno or 0
     else:
         for frame, number in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename.startswith("<cell "):
@@ -234,7 +235,8 @@ def warm_up(refused: Collection[str] = ()) -> None:
         return  # its workers compile, and are asked for nothing else
     if "numpy" in sys.modules:
         importlib.import_module("numpy.random")  # numpy itself waits until it is asked for
-    tape, cell = _Tape(), {"index": 0, "source": _WARM_CELL}
+    tape: Any = _Tape()
+    cell = {"index": 0, "source": _WARM_CELL}
     # Several times: Python rewrites its own code while it learns what types come by, and what is
     # rewritten after the fork is a page copied in every worker.
     for dtype in 3 * (torch.float32, torch.float64, torch.float16, torch.bfloat16):

@@ -10,6 +10,7 @@ Every place gets the anchor `claim-c144`, to which the table of all claims links
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import ledger
 from docutils import nodes
@@ -26,7 +27,7 @@ def find(env, ident: str) -> ledger.Claim:
         ledger.LedgerError: this page may not show it: unknown, planned, or of another chapter.
     """
     env.note_dependency(str(ledger_path(env)))
-    book = env.course_ledger
+    book = _ledger_of(env)
     if ident in book.claims:
         claim = book.claims[ident]
         if book.page(claim) != env.docname:
@@ -106,7 +107,7 @@ class ClaimsTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(ledger_path(self.env)))
-        book = self.env.course_ledger
+        book = _ledger_of(self.env)
         done, total = len(book.claims), len(ledger.ALL_IDS)
         count = (
             f"{done} of {total} claims are on a page so far; the others belong to later chapters."
@@ -137,7 +138,7 @@ class ClaimsTable(SphinxDirective):
         return [nodes.rubric(title, title), wrapper]
 
     def claim_row(self, claim: ledger.Claim) -> nodes.row:
-        book = self.env.course_ledger
+        book = _ledger_of(self.env)
         uri = self.env.app.builder.get_relative_uri(self.env.docname, book.page(claim))
         first = self.parse_text_to_nodes(claim.claim)
         link = nodes.reference(claim.id, claim.id, refuri=f"{uri}#{claim.target}", internal=True)
@@ -160,6 +161,11 @@ class ClaimsTable(SphinxDirective):
 
 def ledger_path(env) -> Path:
     return Path(env.srcdir) / "book" / "claims.yml"
+
+
+def _ledger_of(env: Any) -> Any:
+    """What `load_ledger` has put there."""
+    return env.course_ledger
 
 
 def load_ledger(app: Sphinx, env, docnames: list[str]) -> None:

@@ -224,7 +224,7 @@ def test_a_locked_gradebook_is_waited_for_or_ends_in_one_line(grader, wanted, co
     other = sqlite3.connect(course / "gradebook.db", isolation_level=None, check_same_thread=False)
     other.execute("BEGIN EXCLUSIVE")
     impatient = (
-        "from autograder.gradebook import Writer\n"
+        "from autograder.gradebook.writer import Writer\n"
         "Writer.__init__.__kwdefaults__['patience'] = 1.5"
     )  # fmt: skip
     said = grader.run(course, impatient)

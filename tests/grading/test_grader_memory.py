@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -11,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from autograder.grading import grader, grader_memory
+from autograder.grading import grader, grader_memory, records
+from autograder.grading.records import End, Judged, Record, Trouble
 from autograder.grading.result import Unit
 from autograder.grading.slots import _Grading
 
@@ -21,46 +21,46 @@ MIB = 2**20
 
 
 class Greedy:
-    """In place of Child: takes as much memory as the path of the notebook says."""
+    """In place of OneSubmission: takes as much memory as the path of the notebook says."""
 
     def __init__(self, suite: object, unit: Unit, sock: object, family: object) -> None:
         self.how, self.records = unit.path, []
 
-    def tell(self, **record: object) -> None:
+    def tell(self, record: Record) -> None:
         self.records.append(record)
 
     def run(self) -> None:
         kind, mib = self.how.split()
         size = int(mib) * MIB
         kept = bytearray(size) if kind == "python" else torch.zeros(size, dtype=torch.uint8)
-        self.tell(outcome=len(kept))
+        self.tell(Judged({"size": len(kept)}))
 
 
-def graded(how: str) -> list[dict]:
+def graded(how: str) -> list[Record]:
     ours, theirs = socket.socketpair()
     made = grader.Grader(None)
     family = SimpleNamespace(pid=os.getpid(), usage=None)
-    records: list[dict] = []
+    told: list[Record] = []
     try:
         made.begin(Unit(1, how, 1), SimpleNamespace(sock=theirs, family=family))
-        while not any("end" in record for record in records):
+        while End() not in told:
             more = made.records()
             assert more is not None, "it died without a word"
-            records += more
+            told += more
     finally:
         made.kill()
         ours.close()
         theirs.close()
-    return records
+    return told
 
 
 @pytest.mark.parametrize("kind", ["python", "torch"])
 def test_too_much_memory_ends_in_a_reason_of_one_line(monkeypatch, kind):
-    monkeypatch.setattr(grader, "Child", Greedy)
+    monkeypatch.setattr(grader, "OneSubmission", Greedy)
     enough = grader_memory.MEMORY_MIB // 2
-    assert graded(f"{kind} {enough}")[0] == {"outcome": enough * MIB}
+    assert graded(f"{kind} {enough}")[0] == Judged({"size": enough * MIB})
     told = graded(f"{kind} {4 * enough}")
-    assert told[0]["trouble"].splitlines()[-1] == grader_memory.TOO_MUCH
+    assert told[0].text.splitlines()[-1] == grader_memory.TOO_MUCH
 
 
 def test_its_submission_is_tried_once_more_and_then_ungraded_with_that_reason():
@@ -71,9 +71,9 @@ def test_its_submission_is_tried_once_more_and_then_ungraded_with_that_reason():
     grading.worker = SimpleNamespace(
         sock=socket.socket(), kill=lambda: None, exit=lambda: ended, pid=os.getpid()
     )
-    trouble = json.dumps(grader_memory.trouble(MemoryError()))  # as it is sent
+    trouble = records.encode(Trouble(grader_memory.trouble(MemoryError())))  # as it is sent
     for finished in (False, True):
-        grading.take({"trouble": json.loads(trouble)})
+        grading.take(records.decode(trouble))
         assert grading.end() == finished
     assert unit.reason == f"internal error: {grader_memory.TOO_MUCH}"
 
