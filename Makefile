@@ -22,7 +22,7 @@ export PYTHONNOUSERSITE := 1
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help setup demo test soak book serve lab exercises samples bench lint clean
+.PHONY: help setup demo test quick soak book serve lab exercises samples bench lint clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -32,14 +32,24 @@ setup: ## make the Python environment (.venv) and install requirements.txt
 	@sh tools/setup.sh
 
 # Results and gradebook of the sample class stay apart from those of a real one.
-demo: book ## build the book, grade the sample class, say where to look
+demo: setup ## grade the sample class, then build the book; say where to look
 	@echo "demo: grading the sample class in samples/submitted"
 	@mkdir -p results/samples
 	@# 1: some could not be graded. The sample class holds three such files on purpose.
 	@COURSE_DB_URL="sqlite:///$(CURDIR)/results/samples/gradebook.db" \
 	  $(python) -m autograder grade layernorm --submitted samples/submitted \
 	  --results results/samples || [ $$? -eq 1 ]
+	@echo "demo: building the book; its pages run their code, which takes some minutes"
+	@$(MAKE) --no-print-directory book
 	@echo "book:        _build/html/index.html (make serve shows it on localhost)"
+
+# What most changes break, and a submission from the notebook to the gradebook.
+QUICK := tests/course/test_rooms.py tests/reading tests/worker tests/testing/test_compare.py \
+  tests/testing/test_verdict.py tests/reports tests/grading/test_waiting.py \
+  tests/gradebook/test_gradebook.py tests/suites/test_every_suite.py
+
+quick: setup lint ## lint, types, and a minute of tests: the loop while you work
+	$(python) -m pytest -q -n auto --maxprocesses $(JOBS) --dist loadfile $(QUICK) $(PYTEST_ARGS)
 
 test: setup lint ## lint, then every test that fits into minutes
 	$(python) -m pytest -n auto --maxprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)
@@ -78,10 +88,11 @@ samples: setup ## generate the sample class
 bench: setup ## measure grading speed beside nbgrader's own
 	$(python) -m bench.grading
 
-lint: setup ## check style
+lint: setup ## check style and types
 	$(python) -m ruff check .
 	$(python) -m ruff format --check .
+	$(python) -m mypy
 
 clean: ## remove what is built; gradebook, submissions, results, my-work and .venv stay
-	rm -rf _build build .pytest_cache .ruff_cache .hypothesis
+	rm -rf _build build .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

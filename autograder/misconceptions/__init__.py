@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])
@@ -93,11 +94,12 @@ def known(assignment: str, exercise: str) -> list[Misconception]:
 
 
 def load(assignment: str) -> list[Misconception]:
-    """All misconceptions of an assignment, in order of declaration; none gives an empty list."""
-    target = f"{__name__}.{assignment}"
-    try:
-        importlib.import_module(target)
-    except ModuleNotFoundError as error:
-        if error.name != target:
-            raise
+    """All misconceptions of an assignment, in order of declaration; none gives an empty list.
+
+    Every module of its folder is imported, by name whatever the case: so those of `layer_norm` are
+    declared when `LayerNorm` makes its own of them.
+    """
+    folder = Path(__file__).parent / assignment
+    for name in sorted((path.stem for path in folder.glob("[!_]*.py")), key=str.casefold):
+        importlib.import_module(f"{__name__}.{assignment}.{name}")
     return list(_collected.get(assignment, []))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-import subprocess
-from functools import cache
-from pathlib import Path
-
 import pytest
 
+from autograder.course import ROOT
 from autograder.sandbox import forkserver
+from tools import rooms
+from tools.rooms import imported, modules, room_of
 
-ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = {"subprocess", "multiprocessing", "autograder.grading", "autograder.sandbox"}
 # Room -> what it may import of the project. What a room knows, it knows for good.
 KNOWS = {
     "kernel_sanitizer": set(),
     "autograder.worker": {"kernel_sanitizer"},
-    "autograder.reading": {"autograder.worker"},
+    "autograder.reading": set(),
     "autograder.forbidden": {"autograder.reading", "autograder.worker"},
     "autograder.testing": {
         "autograder.reading", "autograder.forbidden", "autograder.worker", "kernel_sanitizer",
@@ -40,46 +37,6 @@ SHARED = {
     f"autograder.{name}"
     for name in ("course", "errors", "files", "protections", "student_ids", "versions")
 }
-
-
-@cache
-def modules() -> dict[str, Path]:
-    """Dotted name -> file, of every Python file of the repository but data of the tests."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "*.py"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    found = {}
-    for name in listed.splitlines():
-        path = Path(name)
-        if path.parts[:2] in {("tests", d) for d in ("attacks", "honest", "host")}:
-            continue
-        parts = path.with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ROOT / path
-    return found
-
-
-def imported(module: str) -> set[str]:
-    """What a module imports, wherever in it: of the project by module, else by package."""
-    path = modules()[module]
-    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    found = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            origin = ".".join(base + ([node.module] if node.module else []))
-            for name in node.names:
-                inner = f"{origin}.{name.name}"
-                found.add(inner if inner in modules() else origin)
-    # Scripts of the book and of the tests import what lies beside them by its bare name.
-    beside = ".".join(package)
-    return {f"{beside}.{n}" if f"{beside}.{n}" in modules() else n for n in found} - {module}
-
-
-def room_of(module: str) -> str:
-    return ".".join(module.split(".")[: 1 if module.startswith("kernel_sanitizer") else 2])
 
 
 @pytest.mark.parametrize("room", KNOWS)
@@ -130,3 +87,9 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
     for module in sorted(graph):
         visit(module, ())
+
+
+def test_the_drawing_of_the_house_is_that_of_its_imports() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    drawn = text.partition(rooms.BEGIN)[2].partition(rooms.END)[0]
+    assert drawn == rooms.drawing(), "renew it by `python -m tools.rooms`"

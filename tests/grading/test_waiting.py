@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.grading import waiting
+from autograder.grading.records import Lost
 from autograder.grading.result import Unit
 from autograder.grading.slots import Slots, _Grading
 from autograder.grading.waiting import Wait
@@ -95,35 +96,33 @@ def test_the_time_of_the_whole_submission_ends_it_too(silent):
 # -- asked again, alone ----------------------------------------------------------------------------
 
 
-def grading(unit: Unit, starved: bool) -> _Grading:
+def settled(unit: Unit, starved: bool) -> bool:
+    """What becomes of a unit whose worker ran out of time: whether it is finished."""
     made = object.__new__(_Grading)
     made.unit, made.suite = unit, SimpleNamespace(budget=Budget(), tests=[1, 2, 3])
     made.worker, made.killed_from_outside = SimpleNamespace(pid=1), True
-    made.lost = {
-        "lost": str(Verdict.TIMEOUT), "message": "too long", "name": "f", "start": False,
-        "starved": starved,
-    }  # fmt: skip
-    return made
+    lost = Lost(str(Verdict.TIMEOUT), "too long", "f", said=True, starved=starved)
+    return made.settle_loss(lost, died=False)
 
 
 def test_a_starved_timeout_costs_nothing_before_it_was_asked_again_alone():
     unit = Unit(1, "path", 1, started=time.monotonic() - 1, used=2.0)
-    assert not grading(unit, starved=True).settle_loss(died=False)
+    assert not settled(unit, starved=True)
     assert (unit.alone, unit.outcomes, unit.started, unit.used) == (True, [], 0.0, 0.0)
     unit.started = time.monotonic()
-    assert not grading(unit, starved=True).settle_loss(died=False)
+    assert not settled(unit, starved=True)
     assert [o["verdict"] for o in unit.outcomes] == ["timeout"], "alone, too"
 
 
 def test_a_timeout_of_its_own_making_is_not_asked_again():
     unit = Unit(1, "path", 1, started=time.monotonic())
-    assert not grading(unit, starved=False).settle_loss(died=False)
+    assert not settled(unit, starved=False)
     assert not unit.alone and [o["verdict"] for o in unit.outcomes] == ["timeout"]
 
 
 def test_the_processor_time_of_all_workers_of_a_submission_counts():
     unit = Unit(1, "path", 1, started=time.monotonic(), used=Budget().submission_seconds)
-    assert grading(unit, starved=False).settle_loss(died=False)
+    assert settled(unit, starved=False)
     assert [o["verdict"] for o in unit.outcomes] == ["timeout"] * 3
 
 

@@ -201,5 +201,19 @@ def test_a_combination_of_parts_that_nobody_described_is_refused():
         declare(lambda x: x)
 
 
+def test_a_new_file_in_the_folder_takes_effect_by_itself(monkeypatch, tmp_path):
+    folder = tmp_path / "brand_new"
+    folder.mkdir()
+    (folder / "norm.py").write_text(
+        "from autograder.misconceptions import misconception as declare\n\n"
+        "@declare(exercise='norm', name='nothing-done', message='You did nothing.', link='a#b')\n"
+        "def nothing_done(x):\n    return x\n"
+    )
+    (folder / "_notes.py").write_text("raise RuntimeError('not to be loaded')")
+    monkeypatch.setattr(misconceptions, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(misconceptions, "__path__", [str(tmp_path)])
+    assert [known.name for known in misconceptions.load("brand_new")] == ["nothing-done"]
+
+
 def test_an_assignment_without_misconceptions_has_none():
     assert misconceptions.load("no_such_assignment") == []
