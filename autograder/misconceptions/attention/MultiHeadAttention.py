@@ -7,8 +7,14 @@ from functools import partial
 import torch
 from torch import nn
 
-from .. import misconception as declare
-from .shared import PAGE, declare_all, made, padded_queries_zeroed, right
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.attention.shared import (
+    PAGE,
+    declare_all,
+    made,
+    padded_queries_zeroed,
+    right,
+)
 
 misconception = partial(declare, exercise="MultiHeadAttention")
 

@@ -6,8 +6,16 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .shared import PAGE, compare, declare_all, made, right, scale, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.attention.shared import (
+    PAGE,
+    compare,
+    declare_all,
+    made,
+    right,
+    scale,
+    up,
+)
 
 misconception = partial(declare, exercise="attention")
 

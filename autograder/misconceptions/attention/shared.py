@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import half_types, misconception
+from autograder.misconceptions import half_types, misconception
 
 PAGE = "attention.html#"
 Attention = Callable[..., Tensor]

@@ -12,9 +12,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from .. import half_types, known
-from .. import misconception as declare
-from .batch_norm import affine, normalize, observe, up
+from autograder.misconceptions import half_types, known
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.batchnorm.batch_norm import affine, normalize, observe, up
 
 PAGE = "batchnorm.html#"
 misconception = partial(declare, exercise="BatchNorm")

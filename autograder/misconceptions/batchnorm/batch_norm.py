@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
+from autograder.misconceptions import misconception as declare
 
 PAGE = "batchnorm.html#"
 misconception = partial(declare, exercise="batch_norm")

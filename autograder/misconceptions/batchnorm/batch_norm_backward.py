@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .batch_norm import along, dims, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.batchnorm.batch_norm import along, dims, up
 
 PAGE = "batchnorm.html#"
 misconception = partial(declare, exercise="batch_norm_backward")

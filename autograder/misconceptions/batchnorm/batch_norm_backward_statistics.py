@@ -6,9 +6,17 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .batch_norm import along, dims, up
-from .batch_norm_backward import PAGE, grad_x_of, normalized, result, right_rstd, sums, variance
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.batchnorm.batch_norm import along, dims, up
+from autograder.misconceptions.batchnorm.batch_norm_backward import (
+    PAGE,
+    grad_x_of,
+    normalized,
+    result,
+    right_rstd,
+    sums,
+    variance,
+)
 
 misconception = partial(declare, exercise="batch_norm_backward")
 

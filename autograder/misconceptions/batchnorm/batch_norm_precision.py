@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .batch_norm import (
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.batchnorm.batch_norm import (
     PAGE,
     affine,
     along,

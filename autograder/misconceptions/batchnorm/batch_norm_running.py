@@ -6,8 +6,17 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .batch_norm import PAGE, affine, normalize, observe, refuse_one_value, statistics, unbiased, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.batchnorm.batch_norm import (
+    PAGE,
+    affine,
+    normalize,
+    observe,
+    refuse_one_value,
+    statistics,
+    unbiased,
+    up,
+)
 
 misconception = partial(declare, exercise="batch_norm")
 

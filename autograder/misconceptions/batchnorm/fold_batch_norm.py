@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .batch_norm import up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.batchnorm.batch_norm import up
 
 PAGE = "batchnorm.html#"
 misconception = partial(declare, exercise="fold_batch_norm")

@@ -12,8 +12,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from .. import misconception as declare
-from .shared import PAGE, affine, statistics, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.family.shared import PAGE, affine, statistics, up
 
 misconception = partial(declare, exercise="SwitchableNorm2d")
 AXES = ((2, 3), (1, 2, 3), (0, 2, 3))  # instance, layer, batch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from .. import half_types
-from .shared import PAGE, affine, statistics
-from .SwitchableNorm2d import AXES, Switchable, misconception
+from autograder.misconceptions import half_types
+from autograder.misconceptions.family.shared import PAGE, affine, statistics
+from autograder.misconceptions.family.SwitchableNorm2d import AXES, Switchable, misconception
 
 # -- which statistics ----------------------------------------------------------------------------
 

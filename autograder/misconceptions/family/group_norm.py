@@ -6,9 +6,17 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .shared import PAGE, affine, along, declare_cores, declare_endings, right, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.family.shared import (
+    PAGE,
+    affine,
+    along,
+    declare_cores,
+    declare_endings,
+    right,
+    up,
+)
 
 misconception = partial(declare, exercise="group_norm")
 

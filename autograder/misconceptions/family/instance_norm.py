@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from .. import half_types
-from .. import misconception as declare
-from .shared import PAGE, affine, along, declare_cores, declare_endings, right, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.family.shared import (
+    PAGE,
+    affine,
+    along,
+    declare_cores,
+    declare_endings,
+    right,
+    up,
+)
 
 misconception = partial(declare, exercise="instance_norm")
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .shared import PAGE, declare_cores, right, statistics, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.family.shared import PAGE, declare_cores, right, statistics, up
 
 misconception = partial(declare, exercise="normalize")
 

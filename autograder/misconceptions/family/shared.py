@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import misconception
+from autograder.misconceptions import misconception
 
 PAGE = "family.html#"
 Core = Callable[[Tensor, Any, float], Tensor]

@@ -12,9 +12,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from .. import half_types, known
-from .. import misconception as declare
-from .layer_norm_precision import NO_CASTS
+from autograder.misconceptions import half_types, known
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.layernorm.layer_norm_precision import NO_CASTS
 
 PAGE = "layernorm.html#"
 misconception = partial(declare, exercise="LayerNorm")

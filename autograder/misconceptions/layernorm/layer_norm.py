@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
+from autograder.misconceptions import misconception as declare
 
 PAGE = "layernorm.html#"
 misconception = partial(declare, exercise="layer_norm")

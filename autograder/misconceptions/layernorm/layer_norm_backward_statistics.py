@@ -6,8 +6,16 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .layer_norm_backward import PAGE, grad_x_of, mean, normalized, result, sum_rows, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.layernorm.layer_norm_backward import (
+    PAGE,
+    grad_x_of,
+    mean,
+    normalized,
+    result,
+    sum_rows,
+    up,
+)
 
 misconception = partial(declare, exercise="layer_norm_backward")
 

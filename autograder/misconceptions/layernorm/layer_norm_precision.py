@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .layer_norm import PAGE, affine, normalize, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.layernorm.layer_norm import PAGE, affine, normalize, up
 
 misconception = partial(declare, exercise="layer_norm")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from .. import misconception as declare
-from .shared import PAGE, Parts, declare_mistakes_of_the_parts
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.placement.shared import PAGE, Parts, declare_mistakes_of_the_parts
 
 misconception = partial(declare, exercise="PostLNBlock")
 POST = PAGE + "post-ln"

@@ -10,8 +10,8 @@ from functools import partial
 
 from torch import nn
 
-from .. import misconception as declare
-from .shared import PAGE, Parts, declare_mistakes_of_the_parts
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.placement.shared import PAGE, Parts, declare_mistakes_of_the_parts
 
 misconception = partial(declare, exercise="PreLNBlock")
 PRE = PAGE + "pre-ln"

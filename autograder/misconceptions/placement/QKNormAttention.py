@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .. import misconception as declare
-from .shared import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.placement.shared import PAGE
 
 misconception = partial(declare, exercise="QKNormAttention", link=PAGE + "qk-norm")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from .. import misconception as declare
-from .shared import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.placement.shared import PAGE
 
 misconception = partial(declare, exercise="deepnorm_constants", link=PAGE + "deepnorm")
 

@@ -10,8 +10,8 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
-from .. import misconception as declare
-from .shared import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.placement.shared import PAGE
 
 misconception = partial(declare, exercise="gradient_norms", link=PAGE + "gradient-of-each-layer")
 

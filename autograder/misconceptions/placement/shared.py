@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .. import misconception
+from autograder.misconceptions import misconception
 
 PAGE = "placement.html#"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from .. import misconception as declare
-from .shared import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.placement.shared import PAGE
 
 misconception = partial(declare, exercise="warmup_lr", link=PAGE + "warm-up")
 

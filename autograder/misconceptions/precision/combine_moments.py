@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .shared import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.precision.shared import PAGE
 
 misconception = partial(declare, exercise="combine_moments")
 LINK = PAGE + "prec-chan"

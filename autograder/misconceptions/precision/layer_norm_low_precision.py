@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .shared import HALF, PAGE, axes_but_last
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.precision.shared import HALF, PAGE, axes_but_last
 
 misconception = partial(declare, exercise="layer_norm_low_precision")
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .shared import PAGE, axes_but_last, two_pass, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.precision.shared import PAGE, axes_but_last, two_pass, up
 
 misconception = partial(declare, exercise="one_pass_var")
 

@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .shared import PAGE, two_pass, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.precision.shared import PAGE, two_pass, up
 
 misconception = partial(declare, exercise="two_pass_var")
 

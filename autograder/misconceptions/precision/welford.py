@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .shared import PAGE, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.precision.shared import PAGE, up
 
 misconception = partial(declare, exercise="welford")
 

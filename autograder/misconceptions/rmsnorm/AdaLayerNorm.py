@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .. import half_types
-from .. import misconception as declare
-from .rms_norm import PAGE, mean_square, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
 misconception = partial(declare, exercise="AdaLayerNorm")
 ADALN = PAGE + "rms-adaln"

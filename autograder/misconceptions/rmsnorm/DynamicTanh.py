@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from .. import half_types
-from .. import misconception as declare
-from .rms_norm import PAGE, mean_square, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
 misconception = partial(declare, exercise="DynamicTanh")
 DYT = PAGE + "rms-dyt"

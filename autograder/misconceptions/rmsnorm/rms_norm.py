@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
 
 PAGE = "rmsnorm.html#"
 misconception = partial(declare, exercise="rms_norm")

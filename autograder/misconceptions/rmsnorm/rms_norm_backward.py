@@ -10,8 +10,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .rms_norm import PAGE, mean_square, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.rmsnorm.rms_norm import PAGE, mean_square, up
 
 misconception = partial(declare, exercise="rms_norm_backward")
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .standardize import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.scaling.standardize import PAGE
 
 misconception = partial(declare, exercise="activation_stds")
 

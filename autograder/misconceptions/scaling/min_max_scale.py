@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .standardize import PAGE, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.scaling.standardize import PAGE, up
 
 misconception = partial(declare, exercise="min_max_scale")
 

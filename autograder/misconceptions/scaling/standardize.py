@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
+from autograder.misconceptions import misconception as declare
 
 PAGE = "why-normalize.html#"
 misconception = partial(declare, exercise="standardize")

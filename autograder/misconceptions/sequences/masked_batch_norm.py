@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from .. import half_types
-from .. import misconception as declare
-from .statistics import PAGE, declare_cores, filled, right, up
+from autograder.misconceptions import half_types
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.sequences.statistics import PAGE, declare_cores, filled, right, up
 
 misconception = partial(declare, exercise="masked_batch_norm")
 

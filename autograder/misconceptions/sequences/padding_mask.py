@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .statistics import PAGE
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.sequences.statistics import PAGE
 
 misconception = partial(declare, exercise="padding_mask")
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from .. import misconception as declare
-from .statistics import PAGE, up
+from autograder.misconceptions import misconception as declare
+from autograder.misconceptions.sequences.statistics import PAGE, up
 
 misconception = partial(declare, exercise="running_stat_distance")
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import misconception
+from autograder.misconceptions import misconception
 
 PAGE = "sequences.html#"
 Core = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .shared import (
+from autograder.misconceptions.triton_kernels.shared import (
     PROGRAMS,
     block,
     declarer,
@@ -13,7 +13,7 @@ from .shared import (
     multiplied_out,
     up,
 )
-from .shared import right as statistics
+from autograder.misconceptions.triton_kernels.shared import right as statistics
 
 say = declarer("layer_norm_backward")
 DERIVATION = "layernorm.html#backward-derivation"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from . import shared
-from .shared import declarer, forward, right, scaled, up
+from autograder.misconceptions.triton_kernels import shared
+from autograder.misconceptions.triton_kernels.shared import declarer, forward, right, scaled, up
 
 say = declarer("layer_norm_forward")
 

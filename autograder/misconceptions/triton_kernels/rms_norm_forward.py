@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from . import shared
-from .shared import block, declarer, scaled, up
+from autograder.misconceptions.triton_kernels import shared
+from autograder.misconceptions.triton_kernels.shared import block, declarer, scaled, up
 
 say = declarer("rms_norm_forward")
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from .shared import FIXED, cut, declarer, first_row_everywhere, only_first_row
+from autograder.misconceptions.triton_kernels.shared import (
+    FIXED,
+    cut,
+    declarer,
+    first_row_everywhere,
+    only_first_row,
+)
 
 say = declarer("row_sum")
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import misconception as declare
+from autograder.misconceptions import misconception as declare
 
 PAGE = "triton-kernels.html#"
 PROGRAMS = 128  # of the backward pass, at most

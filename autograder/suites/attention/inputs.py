@@ -19,9 +19,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 import solutions.attention.attention as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 LOOSE = 0.02  # of the largest expected value
 COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout

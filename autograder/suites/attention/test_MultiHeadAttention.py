@@ -10,9 +10,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from ...testing.verdict import LearnerError
-from .inputs import (
+from autograder.suites.attention.inputs import (
     COARSE,
     LOOSE,
     REACHES,
@@ -32,6 +30,8 @@ from .inputs import (
     values,
     wanted_module,
 )
+from autograder.testing.compare import expect
+from autograder.testing.verdict import LearnerError
 
 
 def _check(m, x, mask, heads, parameters, part=LOOSE, what="the output"):

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 import solutions.attention.attention as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.attention.inputs import (
     COARSE,
     LOOSE,
     REACHES,
@@ -28,6 +26,7 @@ from .inputs import (
     values,
     wanted,
 )
+from autograder.testing.compare import expect
 
 
 def _check(student, q, k, v, *mask, part=LOOSE, what="the output"):

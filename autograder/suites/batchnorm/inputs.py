@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 import solutions.batchnorm.batchnorm as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 C = 5
 MANY = 64  # values of a channel from which on LOOSE forgives an unbiased variance

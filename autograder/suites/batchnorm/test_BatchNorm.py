@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.batchnorm.inputs import (
     LOOSE,
     MANY,
     REACHES,
@@ -35,6 +34,7 @@ from .inputs import (
     text_list,
     upstream,
 )
+from autograder.testing.compare import expect
 
 DEFAULT_EPS = 1e-5
 Pair = tuple[Tensor, Tensor]

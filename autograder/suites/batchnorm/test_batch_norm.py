@@ -13,10 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from ...testing.compare import ROUNDED_ONCE, expect
-from ...testing.later import later
-from ...testing.verdict import LearnerError
-from .inputs import (
+from autograder.suites.batchnorm.inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -39,6 +36,9 @@ from .inputs import (
     share,
     upstream,
 )
+from autograder.testing.compare import ROUNDED_ONCE, expect
+from autograder.testing.later import later
+from autograder.testing.verdict import LearnerError
 
 RUNNING = ("running_mean after the call", "running_var after the call")
 

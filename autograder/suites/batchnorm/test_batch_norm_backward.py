@@ -13,9 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.batchnorm.inputs import (
     EPS,
     MANY,
     STRICT,
@@ -32,6 +30,8 @@ from .inputs import (
     share,
     upstream,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 # An unbiased variance changes grad_x by up to 1.6 % at MANY values; a wrong term by 10 % and more.
 LOOSE = 0.04

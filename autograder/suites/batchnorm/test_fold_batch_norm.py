@@ -16,10 +16,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import solutions.batchnorm.batchnorm as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import EPS, LOOSE, STRICT, C, affine, after, expect_half, seasoned, share
+from autograder.suites.batchnorm.inputs import (
+    EPS,
+    LOOSE,
+    STRICT,
+    C,
+    affine,
+    after,
+    expect_half,
+    seasoned,
+    share,
+)
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 NAMES = ("the folded weight", "the folded bias")
 

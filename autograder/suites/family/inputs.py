@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 import solutions.family.family as reference
-
-from ...testing.compare import ROUNDED_ONCE, expect
-from ...testing.later import later
+from autograder.testing.compare import ROUNDED_ONCE, expect
+from autograder.testing.later import later
 
 MANY = 64  # values that share a variance, from which on LOOSE forgives an unbiased one
 EPS = 1e-3

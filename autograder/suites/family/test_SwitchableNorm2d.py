@@ -13,10 +13,7 @@ import torch
 from torch import Tensor
 
 import solutions.family.family as reference
-
-from ...testing.compare import expect
-from ...testing.verdict import LearnerError
-from .inputs import (
+from autograder.suites.family.inputs import (
     LOOSE,
     REACHES,
     STRICT,
@@ -34,6 +31,8 @@ from .inputs import (
     text_list,
     upstream,
 )
+from autograder.testing.compare import expect
+from autograder.testing.verdict import LearnerError
 
 C = 5
 DEFAULT_EPS = 1e-5

@@ -10,9 +10,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from ...testing.verdict import LearnerError
-from .inputs import (
+from autograder.suites.family.inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -30,6 +28,8 @@ from .inputs import (
     spread_rows,
     wanted,
 )
+from autograder.testing.compare import expect
+from autograder.testing.verdict import LearnerError
 
 
 def _check(student, x, groups, parameters, eps=EPS, part=LOOSE, what="the output"):

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.family.inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -24,6 +23,7 @@ from .inputs import (
     table,
     wanted,
 )
+from autograder.testing.compare import expect
 
 
 def _check(student, x, dims, eps=EPS, part=LOOSE, what="the output"):

@@ -10,8 +10,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.family.inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -27,6 +26,7 @@ from .inputs import (
     table,
     wanted,
 )
+from autograder.testing.compare import expect
 
 
 def _check(student, w, eps=EPS, part=LOOSE, what="the output"):

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 import solutions.layernorm.layernorm as reference
-
-from ...testing.compare import expect, judging
-from ...testing.later import later
+from autograder.testing.compare import expect, judging
+from autograder.testing.later import later
 
 WIDTH = 64
 EPS = 1e-3

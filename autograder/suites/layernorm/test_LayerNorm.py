@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.layernorm.inputs import (
     LOOSE,
     REACHES,
     STRICT,
@@ -33,6 +31,8 @@ from .inputs import (
     text_list,
     upstream,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 DEFAULT_EPS = 1e-5
 

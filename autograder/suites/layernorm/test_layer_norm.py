@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import ROUNDED_ONCE, expect
-from .inputs import (
+from autograder.suites.layernorm.inputs import (
     EPS,
     LOOSE,
     REACHES,
@@ -28,6 +27,7 @@ from .inputs import (
     share,
     upstream,
 )
+from autograder.testing.compare import ROUNDED_ONCE, expect
 
 
 @pytest.mark.points(1)

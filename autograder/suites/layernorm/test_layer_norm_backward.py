@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 import solutions.layernorm.layernorm as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.layernorm.inputs import (
     EPS,
     STRICT,
     WIDTH,
@@ -29,6 +26,8 @@ from .inputs import (
     share,
     upstream,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 # An unbiased variance changes grad_x by up to 1.6 % at D = WIDTH; a wrong term by 10 % and more.
 LOOSE = 0.04

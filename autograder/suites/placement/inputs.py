@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import solutions.placement.placement as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 WIDTH, HEADS, FF = 12, 3, 20
 LOOSE = 1e-3  # of the largest expected value

@@ -7,11 +7,19 @@ from __future__ import annotations
 import pytest
 import torch
 
+from autograder.suites.placement import inputs
+from autograder.suites.placement.inputs import (
+    EXACT,
+    FF,
+    HEADS,
+    WIDTH,
+    close,
+    normal,
+    tokens,
+    zeroed,
+)
+from autograder.testing.compare import expect
 from solutions.placement.placement import PostLNBlock
-
-from ...testing.compare import expect
-from . import inputs
-from .inputs import EXACT, FF, HEADS, WIDTH, close, normal, tokens, zeroed
 
 SIZES = (WIDTH, HEADS, FF)
 

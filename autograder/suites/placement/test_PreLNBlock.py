@@ -9,11 +9,19 @@ import itertools
 import pytest
 import torch
 
+from autograder.suites.placement import inputs
+from autograder.suites.placement.inputs import (
+    EXACT,
+    FF,
+    HEADS,
+    WIDTH,
+    close,
+    normal,
+    tokens,
+    zeroed,
+)
+from autograder.testing.compare import expect
 from solutions.placement.placement import PreLNBlock
-
-from ...testing.compare import expect
-from . import inputs
-from .inputs import EXACT, FF, HEADS, WIDTH, close, normal, tokens, zeroed
 
 SIZES = (WIDTH, HEADS, FF)
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from autograder.suites.placement import inputs
+from autograder.suites.placement.inputs import HEADS, WIDTH, normal, signed, tokens
+from autograder.testing.compare import expect
+from autograder.testing.verdict import LearnerError
 from solutions.placement.placement import QKNormAttention
-
-from ...testing.compare import expect
-from ...testing.verdict import LearnerError
-from . import inputs
-from .inputs import HEADS, WIDTH, normal, signed, tokens
 
 SIZES = (WIDTH, HEADS)
 GAINS = ("q_norm.weight", "k_norm.weight")

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import solutions.placement.placement as reference
-
-from ...testing.compare import expect
-from .inputs import numbers
+from autograder.suites.placement.inputs import numbers
+from autograder.testing.compare import expect
 
 
 def _wanted(n):

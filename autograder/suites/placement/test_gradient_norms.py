@@ -11,8 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from ...testing.compare import expect
-from .inputs import close, normal, numbers, random_state, tokens, wanted_norms
+from autograder.suites.placement.inputs import (
+    close,
+    normal,
+    numbers,
+    random_state,
+    tokens,
+    wanted_norms,
+)
+from autograder.testing.compare import expect
 
 D = 5
 

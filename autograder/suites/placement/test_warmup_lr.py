@@ -8,10 +8,9 @@ import pytest
 import torch
 
 import solutions.placement.placement as reference
-
-from ...testing.compare import expect
-from ...testing.verdict import LearnerError
-from .inputs import numbers
+from autograder.suites.placement.inputs import numbers
+from autograder.testing.compare import expect
+from autograder.testing.verdict import LearnerError
 
 
 def _check(student, what, *cases):

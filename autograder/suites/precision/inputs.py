@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...testing.compare import ROUNDED_ONCE, expect
-from ...testing.later import later
+from autograder.testing.compare import ROUNDED_ONCE, expect
+from autograder.testing.later import later
 
 WIDTH = 64
 EPS = 1e-5

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from .inputs import far, near, piece, uniform
+from autograder.suites.precision.inputs import far, near, piece, uniform
+from autograder.testing.compare import expect
 
 Moments = tuple[int, Tensor, Tensor]
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.precision.inputs import (
     EPS,
     LOOSE,
     REACHES,
@@ -25,6 +24,7 @@ from .inputs import (
     signed,
     upstream,
 )
+from autograder.testing.compare import expect
 
 HALF = (torch.float16, torch.bfloat16)
 

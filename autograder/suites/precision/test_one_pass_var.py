@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from .inputs import LOOSE, STRICT, WIDTH, moments, near, normal, share
+from autograder.suites.precision.inputs import LOOSE, STRICT, WIDTH, moments, near, normal, share
+from autograder.testing.compare import expect
 
 VAR = "the variance"
 # The formula in float32 gives exactly this for these numbers, in whatever order they are added.

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.precision.inputs import (
     EPS,
     LOOSE,
     REACHES,
@@ -23,6 +22,7 @@ from .inputs import (
     uniform,
     upstream,
 )
+from autograder.testing.compare import expect
 
 BIG = "the output for numbers near the largest of their dtype"
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.precision.inputs import (
     COARSE,
     LOOSE,
     REACHES,
@@ -25,6 +24,7 @@ from .inputs import (
     share,
     uniform,
 )
+from autograder.testing.compare import expect
 
 VAR = "the variance"
 

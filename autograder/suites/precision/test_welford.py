@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import LOOSE, WIDTH, expect_pair, far, moments, near, normal
+from autograder.suites.precision.inputs import LOOSE, WIDTH, expect_pair, far, moments, near, normal
+from autograder.testing.compare import expect
 
 
 @pytest.mark.points(1)

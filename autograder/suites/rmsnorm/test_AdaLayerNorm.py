@@ -10,9 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 import solutions.rmsnorm.rmsnorm as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.rmsnorm.inputs import (
     LOOSE,
     REACHES,
     STRICT,
@@ -32,6 +30,7 @@ from .inputs import (
     text_list,
     upstream,
 )
+from autograder.testing.compare import expect
 
 DEFAULT_EPS = 1e-6
 COND = 6

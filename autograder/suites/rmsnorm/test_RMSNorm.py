@@ -11,9 +11,7 @@ import pytest
 import torch
 
 import solutions.rmsnorm.rmsnorm as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.rmsnorm.inputs import (
     LOOSE,
     REACHES,
     STRICT,
@@ -34,6 +32,7 @@ from .inputs import (
     text_list,
     upstream,
 )
+from autograder.testing.compare import expect
 
 DEFAULT_EPS = 1e-6
 ONES = torch.ones(WIDTH)

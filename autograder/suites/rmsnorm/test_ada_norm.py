@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 import solutions.rmsnorm.rmsnorm as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.rmsnorm.inputs import (
     EPS,
     LOOSE,
     REACHES,
@@ -30,6 +28,7 @@ from .inputs import (
     share,
     upstream,
 )
+from autograder.testing.compare import expect
 
 
 def want_for(x: Tensor, c: float, k: float, eps: float) -> Tensor:

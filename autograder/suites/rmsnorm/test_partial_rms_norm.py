@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 import solutions.rmsnorm.rmsnorm as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.rmsnorm.inputs import (
     EPS,
     LOOSE,
     REACHES,
@@ -31,6 +29,7 @@ from .inputs import (
     signed,
     upstream,
 )
+from autograder.testing.compare import expect
 
 ONES = torch.ones(WIDTH)
 

@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 import solutions.rmsnorm.rmsnorm as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.rmsnorm.inputs import (
     EPS,
     HALF,
     LOOSE,
@@ -32,6 +29,8 @@ from .inputs import (
     share,
     upstream,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 NAMES = ("grad_x", "grad_weight")
 

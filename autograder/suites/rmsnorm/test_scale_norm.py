@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 import solutions.rmsnorm.rmsnorm as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.rmsnorm.inputs import (
     EPS,
     LOOSE,
     REACHES,
@@ -30,6 +28,7 @@ from .inputs import (
     uniform,
     upstream,
 )
+from autograder.testing.compare import expect
 
 
 def length(rng: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:

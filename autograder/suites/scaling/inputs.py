@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 import solutions.scaling.scaling as reference
-
-from ...testing.compare import expect
+from autograder.testing.compare import expect
 
 LENGTH = 64  # of the axis that is scaled
 EPS = 1e-3

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import solutions.scaling.scaling as reference
-
-from ...testing.compare import expect
-from .inputs import form
+from autograder.suites.scaling.inputs import form
+from autograder.testing.compare import expect
 
 # Forgives an unbiased deviation of at least 128 * 16 numbers, and nothing about the network.
 LOOSE = 1e-3

@@ -7,8 +7,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import LENGTH, STRICT, expect_half, min_max_scaled, share, slices
+from autograder.suites.scaling.inputs import (
+    LENGTH,
+    STRICT,
+    expect_half,
+    min_max_scaled,
+    share,
+    slices,
+)
+from autograder.testing.compare import expect
 
 LOOSE = 0.01
 

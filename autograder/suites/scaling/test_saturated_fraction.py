@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 import solutions.scaling.scaling as reference
-
-from ...testing.compare import expect
+from autograder.testing.compare import expect
 
 
 def pre_activations(rng: torch.Generator, shape: tuple[int, ...], scale: float) -> Tensor:

@@ -7,8 +7,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import EPS, LENGTH, LOOSE, STRICT, expect_half, share, slices, standardized
+from autograder.suites.scaling.inputs import (
+    EPS,
+    LENGTH,
+    LOOSE,
+    STRICT,
+    expect_half,
+    share,
+    slices,
+    standardized,
+)
+from autograder.testing.compare import expect
 
 
 @pytest.mark.points(0.75)

@@ -11,8 +11,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import LOOSE, STRICT, cloud, covariance, expect_half, form, share, slices, whitened
+from autograder.suites.scaling.inputs import (
+    LOOSE,
+    STRICT,
+    cloud,
+    covariance,
+    expect_half,
+    form,
+    share,
+    slices,
+    whitened,
+)
+from autograder.testing.compare import expect
 
 EPS = 1e-4  # the smallest eigenvalue is about 1
 

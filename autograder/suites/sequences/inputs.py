@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
-
-from ...testing.compare import expect, judging
-from ...testing.later import later
-from ...testing.verdict import LearnerError
+from autograder.testing.compare import expect, judging
+from autograder.testing.later import later
+from autograder.testing.verdict import LearnerError
 
 MANY = 64  # real tokens, from which on LOOSE forgives an unbiased variance
 EPS = 1e-3

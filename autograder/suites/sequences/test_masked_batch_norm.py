@@ -15,10 +15,7 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.sequences.inputs import (
     EPS,
     LOOSE,
     MANY,
@@ -43,6 +40,8 @@ from .inputs import (
     wanted_norm,
     wide,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 
 @later

@@ -11,9 +11,7 @@ import pytest
 import torch
 
 import solutions.sequences.sequences as reference
-
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.sequences.inputs import (
     COARSE,
     LOOSE,
     MANY,
@@ -36,6 +34,7 @@ from .inputs import (
     upstream,
     wanted_statistics,
 )
+from autograder.testing.compare import expect
 
 NAMES = ("the mean", "the variance")
 

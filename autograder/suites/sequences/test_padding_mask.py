@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
-
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import refuses
+from autograder.suites.sequences.inputs import refuses
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 
 @later

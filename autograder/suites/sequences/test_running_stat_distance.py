@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.sequences.inputs import (
     LOOSE,
     MANY,
     STRICT,
@@ -19,6 +18,7 @@ from .inputs import (
     sentences,
     wanted_statistics,
 )
+from autograder.testing.compare import expect
 
 MEANS = (LOOSE, None)  # the variances are left to other tests
 NAMES = ("the distances of the means", "the distances of the variances")

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from ...testing.later import later
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 WIDTH = 64
 EPS = 1e-3

@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.triton_kernels.inputs import (
     DTYPES,
     EPS,
     LOOSE,
@@ -33,6 +32,7 @@ from .inputs import (
     rows,
     strided,
 )
+from autograder.testing.compare import expect
 
 NAMES = ("y", "s", "mean", "rstd")
 HALF = (torch.float16, torch.bfloat16)

@@ -13,9 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.triton_kernels.inputs import (
     DTYPES,
     SECOND_AXIS,
     STRICT,
@@ -37,6 +35,8 @@ from .inputs import (
     swapped,
     upstream,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 EPS = 0.5
 LOOSE = 0.03  # rounding grad_out and weight to bfloat16 costs less, a wrong term 10 % and more

@@ -10,9 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from ...testing.later import later
-from .inputs import (
+from autograder.suites.triton_kernels.inputs import (
     DTYPES,
     EPS,
     LOOSE,
@@ -36,6 +34,8 @@ from .inputs import (
     strided,
     swapped,
 )
+from autograder.testing.compare import expect
+from autograder.testing.later import later
 
 
 @later

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ...testing.compare import expect
-from .inputs import (
+from autograder.suites.triton_kernels.inputs import (
     DTYPES,
     LOOSE,
     SECOND_AXIS,
@@ -22,6 +21,7 @@ from .inputs import (
     share,
     strided,
 )
+from autograder.testing.compare import expect
 
 
 def _sums(x: Tensor) -> Tensor:
