@@ -17,6 +17,7 @@ from in_process import grade, score
 from torch import nn
 
 import solutions.layernorm.layernorm as reference
+from autograder.suites import vocabulary
 from autograder.suites.layernorm import inputs
 
 POINTS = {"layer_norm": 8.0, "LayerNorm": 5.0, "layer_norm_backward": 7.0}
@@ -32,7 +33,7 @@ def failures(results):
 def test_expected_gradients_are_those_of_autograd_in_float64():
     rng = torch.Generator().manual_seed(0)
     x = inputs.rows(rng, 2, 3, 9, dtype=torch.float64)
-    weight, bias = inputs.affine(rng, 9, torch.float64)
+    weight, bias = vocabulary.affine(rng, 9, torch.float64)
     g = inputs.upstream(rng, x, torch.float64)
     leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]
     y = nn.functional.layer_norm(leaves[0], (9,), leaves[1], leaves[2], 0.3)

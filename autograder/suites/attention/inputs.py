@@ -11,7 +11,6 @@ for any order of float32 operations and for no mistake at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,17 +18,15 @@ from torch import Tensor
 from torch.func import functional_call
 
 import solutions.attention.attention as reference
+from autograder.suites.vocabulary import (
+    normal,
+    share,
+)
 from autograder.testing.compare import expect
-from autograder.testing.later import later
 
 LOOSE = 0.02  # of the largest expected value
-COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 SHARP = 80.0  # the best score before scaling; its exponential still fits into float32
-
-
-def normal(rng: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=rng, dtype=torch.float64)
 
 
 def values(rng: torch.Generator, *shape: int) -> Tensor:
@@ -123,12 +120,6 @@ def wanted_module(x: Tensor, mask: Tensor | None, heads: int, parameters: State)
 # -- comparing -----------------------------------------------------------------------------------
 
 
-def share(want: Tensor, part: float) -> dict[str, float]:
-    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
-    largest = float(want.double().abs().max()) if want.numel() else 0.0
-    return {"rtol": 0.0, "atol": part * largest + 1e-7}
-
-
 def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
     """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
 
@@ -145,45 +136,6 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
     # Half a step (eps / 2 of the value), and float32's own error around it.
     half_step = 1.02 * torch.finfo(dtype).eps / 2
     expect(got.float(), want, rtol=half_step, atol=5e-5, what="the output's last digit")
-
-
-REACHES = "the answer to whether a gradient reaches {}"
-
-
-@later
-def reaches(found: Any, *inputs: Tensor) -> list[bool]:
-    """For each input, whether `found` holds a gradient of its shape and dtype."""
-    entries = list(found) if isinstance(found, (tuple, list)) else []
-    entries += [None] * (len(inputs) - len(entries))
-    return [
-        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
-        for g, t in zip(entries, inputs, strict=False)
-    ]
-
-
-def expect_bfloat16_output(got: Any, want: Tensor) -> None:
-    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
-    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
-
-
-@later
-def in_float32(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
-@later
-def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
-    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
-    first = [*inputs, *[None] * count][:count]
-    return first + [parameters.get(name) for name in names]
-
-
-@later
-def text_list(value: Any) -> Any:
-    """A list of names in a fixed order; anything else as it is."""
-    if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return sorted(value)
-    return value
 
 
 def shapes(value: Any) -> Any:

@@ -11,24 +11,26 @@ import pytest
 import torch
 
 from autograder.suites.attention.inputs import (
-    COARSE,
     LOOSE,
-    REACHES,
     STRICT,
     at_the_end,
-    expect_bfloat16_output,
     expect_half,
     forward,
-    gathered,
     padding,
-    reaches,
     shapes,
-    share,
     state,
-    text_list,
     tokens,
     values,
     wanted_module,
+)
+from autograder.suites.vocabulary import (
+    COARSE,
+    REACHES,
+    expect_bfloat16_output,
+    gathered,
+    reaches,
+    share,
+    text_list,
 )
 from autograder.testing.compare import expect
 from autograder.testing.verdict import LearnerError

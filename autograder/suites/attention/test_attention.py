@@ -9,22 +9,24 @@ import torch
 
 import solutions.attention.attention as reference
 from autograder.suites.attention.inputs import (
-    COARSE,
     LOOSE,
-    REACHES,
     STRICT,
     at_the_end,
-    expect_bfloat16_output,
     expect_half,
     expect_rounded_once,
-    normal,
     padding,
-    reaches,
-    share,
     sharp,
     soft,
     values,
     wanted,
+)
+from autograder.suites.vocabulary import (
+    COARSE,
+    REACHES,
+    expect_bfloat16_output,
+    normal,
+    reaches,
+    share,
 )
 from autograder.testing.compare import expect
 

@@ -11,21 +11,24 @@ any order of float32 operations and for no mistake at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import solutions.batchnorm.batchnorm as reference
+from autograder.suites.vocabulary import (
+    COARSE,
+    REACHES,
+    expect_half,
+    reaches,
+)
 from autograder.testing.compare import expect
-from autograder.testing.later import later
 
 C = 5
 MANY = 64  # values of a channel from which on LOOSE forgives an unbiased variance
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
-COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 MODES = {"training": True, "evaluation": False}
 
@@ -119,64 +122,9 @@ def gradients(grad_out: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[
     return tuple(g.to(t.dtype) for g, t in zip(exact, (x, weight, weight), strict=True))
 
 
-def share(want: Tensor, part: float) -> dict[str, float]:
-    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
-    largest = float(want.double().abs().max()) if want.numel() else 0.0
-    return {"rtol": 0.0, "atol": part * largest + 1e-7}
-
-
-def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
-    """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
-
-    Known mistakes are recognised by values that agree to a few roundings of their dtype. For half
-    types that would be so coarse that right and wrong look alike; in float32 it is not.
-    """
-    expect(got, want, rtol=0, atol=1e9, what=what)
-    expect(got.float(), want.float(), **share(want, part), what=what)
-
-
-REACHES = "the answer to whether a gradient reaches {}"
-
-
-@later
-def reaches(found: Any, *inputs: Tensor) -> list[bool]:
-    """For each input, whether `found` holds a gradient of its shape and dtype."""
-    entries = list(found) if isinstance(found, (tuple, list)) else []
-    entries += [None] * (len(inputs) - len(entries))
-    return [
-        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
-        for g, t in zip(entries, inputs, strict=False)
-    ]
-
-
-def expect_bfloat16_output(got: Any, want: Tensor) -> None:
-    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
-    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
-
-
-@later
-def in_float32(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
 def expect_bfloat16_gradients(found: Any, want: tuple[Tensor, ...]) -> None:
     """Whether gradients reach a bfloat16 x, weight and bias; then whether they are those wanted."""
     what = REACHES.format("x, weight and bias in bfloat16")
     expect(reaches(found, *want), [True] * 3, what=what)
     for i, name in ((2, "bias"), (1, "weight"), (0, "x")):
         expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
-
-
-@later
-def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
-    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
-    first = [*inputs, *[None] * count][:count]
-    return first + [parameters.get(name) for name in names]
-
-
-@later
-def text_list(value: Any) -> Any:
-    """A list of names in a fixed order; anything else as it is."""
-    if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return sorted(value)
-    return value

@@ -14,25 +14,27 @@ from torch import Tensor
 from autograder.suites.batchnorm.inputs import (
     LOOSE,
     MANY,
-    REACHES,
     STRICT,
     C,
     affine,
     after,
     batch,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
-    expect_half,
     fresh,
-    gathered,
     gradients,
     plain,
     positive_weight,
-    reaches,
     seasoned,
+    upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    expect_bfloat16_output,
+    expect_half,
+    gathered,
+    reaches,
     share,
     text_list,
-    upstream,
 )
 from autograder.testing.compare import expect
 

@@ -17,7 +17,6 @@ from autograder.suites.batchnorm.inputs import (
     EPS,
     LOOSE,
     MANY,
-    REACHES,
     STRICT,
     C,
     affine,
@@ -25,16 +24,19 @@ from autograder.suites.batchnorm.inputs import (
     along,
     batch,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
-    expect_half,
     fresh,
     gradients,
     others,
     plain,
-    reaches,
     seasoned,
-    share,
     upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    expect_bfloat16_output,
+    expect_half,
+    reaches,
+    share,
 )
 from autograder.testing.compare import ROUNDED_ONCE, expect
 from autograder.testing.later import later

@@ -21,15 +21,14 @@ from autograder.suites.batchnorm.inputs import (
     after,
     along,
     batch,
-    expect_half,
     fresh,
     gradients,
     others,
     plain,
     positive_weight,
-    share,
     upstream,
 )
+from autograder.suites.vocabulary import expect_half, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

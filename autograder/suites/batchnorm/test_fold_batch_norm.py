@@ -16,17 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import solutions.batchnorm.batchnorm as reference
-from autograder.suites.batchnorm.inputs import (
-    EPS,
-    LOOSE,
-    STRICT,
-    C,
-    affine,
-    after,
-    expect_half,
-    seasoned,
-    share,
-)
+from autograder.suites.batchnorm.inputs import EPS, LOOSE, STRICT, C, affine, after, seasoned
+from autograder.suites.vocabulary import expect_half, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

@@ -18,13 +18,19 @@ import torch
 from torch import Tensor
 
 import solutions.family.family as reference
+from autograder.suites.vocabulary import (
+    COARSE,
+    REACHES,
+    expect_bfloat16_output,
+    expect_half,
+    reaches,
+    share,
+)
 from autograder.testing.compare import ROUNDED_ONCE, expect
-from autograder.testing.later import later
 
 MANY = 64  # values that share a variance, from which on LOOSE forgives an unbiased one
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
-COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 
 
@@ -83,11 +89,6 @@ def coarse(rng: torch.Generator, *shape: int) -> Tensor:
     return (200 + 2 * torch.randn(shape, generator=rng)).bfloat16()
 
 
-def huge(rng: torch.Generator, *shape: int) -> Tensor:
-    """float16 numbers whose squares do not fit into float16 (at most 65504)."""
-    return (2e4 * torch.randn(shape, generator=rng)).clamp(-6e4, 6e4).half()
-
-
 def upstream(rng: torch.Generator, x: Tensor) -> Tensor:
     """A random upstream gradient with a mean and a part along x, in float64.
 
@@ -103,42 +104,12 @@ def wanted(name: str, *args: Any) -> Tensor:
     return getattr(reference, name)(*wide).to(args[0].dtype)
 
 
-def share(want: Tensor, part: float) -> dict[str, float]:
-    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
-    largest = float(want.double().abs().max()) if want.numel() else 0.0
-    return {"rtol": 0.0, "atol": part * largest + 1e-7}
-
-
-def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
-    """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
-
-    Known mistakes are recognised by values that agree to a few roundings of their dtype. For half
-    types that would be so coarse that right and wrong look alike; in float32 it is not.
-    """
-    expect(got, want, rtol=0, atol=1e9, what=what)
-    expect(got.float(), want.float(), **share(want, part), what=what)
-
-
 def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
     """`want` is the float32 result; `got` may be off by one rounding to the half type `dtype`."""
     expect_half(got, want.to(dtype), LOOSE, "the output")
     # Half a step (eps / 2 of the value), and float32's own error around it.
     half_step = 1.02 * torch.finfo(dtype).eps / 2
     expect(got.float(), want, rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
-
-
-REACHES = "the answer to whether a gradient reaches {}"
-
-
-@later
-def reaches(found: Any, *inputs: Tensor) -> list[bool]:
-    """For each input, whether `found` holds a gradient of its shape and dtype."""
-    entries = list(found) if isinstance(found, (tuple, list)) else []
-    entries += [None] * (len(inputs) - len(entries))
-    return [
-        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
-        for g, t in zip(entries, inputs, strict=False)
-    ]
 
 
 def expect_gradients(student: Any, rng: torch.Generator, name: str, *args: Any) -> None:
@@ -174,16 +145,6 @@ def expect_bfloat16_gradients(student: Any, rng: torch.Generator, name: str, *ar
     expect_found_in_bfloat16(vjp(g), [t.bfloat16() for t in right], names)
 
 
-def expect_bfloat16_output(got: Any, want: Tensor) -> None:
-    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
-    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
-
-
-@later
-def in_float32(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
-
-
 def expect_found_in_bfloat16(
     found: Any, want: Sequence[Tensor], names: Sequence[str], values: int = 3
 ) -> None:
@@ -194,18 +155,3 @@ def expect_found_in_bfloat16(
     expect(reaches(found, *want), [True] * len(want), what=what)
     for i, name in enumerate(names[:values]):
         expect_half(found[i], want[i], COARSE, f"the gradient for {name} in bfloat16")
-
-
-@later
-def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
-    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
-    first = [*inputs, *[None] * count][:count]
-    return first + [parameters.get(name) for name in names]
-
-
-@later
-def text_list(value: Any) -> Any:
-    """A list of names in a fixed order; anything else as it is."""
-    if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return sorted(value)
-    return value

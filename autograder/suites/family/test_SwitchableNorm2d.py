@@ -15,21 +15,23 @@ from torch import Tensor
 import solutions.family.family as reference
 from autograder.suites.family.inputs import (
     LOOSE,
-    REACHES,
     STRICT,
     affine,
     coarse,
-    expect_bfloat16_output,
     expect_found_in_bfloat16,
-    expect_half,
     expect_rounded_once,
+    images,
+    upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    expect_bfloat16_output,
+    expect_half,
     gathered,
     huge,
-    images,
     reaches,
     share,
     text_list,
-    upstream,
 )
 from autograder.testing.compare import expect
 from autograder.testing.verdict import LearnerError

@@ -19,15 +19,13 @@ from autograder.suites.family.inputs import (
     coarse,
     expect_bfloat16_gradients,
     expect_gradients,
-    expect_half,
     expect_rounded_once,
-    huge,
     images,
     plain,
-    share,
     spread_rows,
     wanted,
 )
+from autograder.suites.vocabulary import expect_half, huge, share
 from autograder.testing.compare import expect
 
 

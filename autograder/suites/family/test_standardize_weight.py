@@ -18,14 +18,12 @@ from autograder.suites.family.inputs import (
     coarse,
     expect_bfloat16_gradients,
     expect_gradients,
-    expect_half,
     expect_rounded_once,
-    huge,
-    share,
     spread_rows,
     table,
     wanted,
 )
+from autograder.suites.vocabulary import expect_half, huge, share
 from autograder.testing.compare import expect
 
 

@@ -14,22 +14,24 @@ import torch
 
 from autograder.suites.layernorm.inputs import (
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
-    affine,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
-    expect_half,
     gradients,
     normalized,
-    plain,
     positive_weight,
-    reaches,
     rows,
+    upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    affine,
+    expect_bfloat16_output,
+    expect_half,
+    plain,
+    reaches,
     share,
     text_list,
-    upstream,
 )
 from autograder.testing.compare import expect
 from autograder.testing.later import later

@@ -10,22 +10,24 @@ import torch
 from autograder.suites.layernorm.inputs import (
     EPS,
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
-    affine,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
-    expect_half,
     expect_near,
     gradients,
     normalized,
-    plain,
     positive_weight,
-    reaches,
     rows,
-    share,
     upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    affine,
+    expect_bfloat16_output,
+    expect_half,
+    plain,
+    reaches,
+    share,
 )
 from autograder.testing.compare import ROUNDED_ONCE, expect
 

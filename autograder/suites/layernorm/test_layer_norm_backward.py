@@ -18,14 +18,13 @@ from autograder.suites.layernorm.inputs import (
     EPS,
     STRICT,
     WIDTH,
-    expect_half,
     expect_slope,
     gradients,
     positive_weight,
     rows,
-    share,
     upstream,
 )
+from autograder.suites.vocabulary import expect_half, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

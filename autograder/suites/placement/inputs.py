@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 import solutions.placement.placement as reference
+from autograder.suites.vocabulary import normal, text_list
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 
@@ -25,10 +26,6 @@ EXACT = 1e-8
 State = dict[str, Tensor]
 Make = type[nn.Module]
 Sizes = tuple[int, ...]
-
-
-def normal(rng: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=rng, dtype=torch.float64)
 
 
 def signed(rng: torch.Generator, *shape: int) -> Tensor:
@@ -101,14 +98,6 @@ def named_shapes(state: Any) -> Any:
     if not (isinstance(state, dict) and all(isinstance(t, Tensor) for t in state.values())):
         return state
     return sorted(f"{name} {tuple(t.shape)}" for name, t in state.items())
-
-
-@later
-def text_list(value: Any) -> Any:
-    """A list of names in a fixed order; anything else as it is."""
-    if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return sorted(value)
-    return value
 
 
 def expect_parts(m: Any, want: State, x: Tensor) -> None:

@@ -8,16 +8,8 @@ import pytest
 import torch
 
 from autograder.suites.placement import inputs
-from autograder.suites.placement.inputs import (
-    EXACT,
-    FF,
-    HEADS,
-    WIDTH,
-    close,
-    normal,
-    tokens,
-    zeroed,
-)
+from autograder.suites.placement.inputs import EXACT, FF, HEADS, WIDTH, close, tokens, zeroed
+from autograder.suites.vocabulary import normal
 from autograder.testing.compare import expect
 from solutions.placement.placement import PostLNBlock
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from autograder.suites.placement import inputs
-from autograder.suites.placement.inputs import HEADS, WIDTH, normal, signed, tokens
+from autograder.suites.placement.inputs import HEADS, WIDTH, signed, tokens
+from autograder.suites.vocabulary import normal
 from autograder.testing.compare import expect
 from autograder.testing.verdict import LearnerError
 from solutions.placement.placement import QKNormAttention

@@ -11,14 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from autograder.suites.placement.inputs import (
-    close,
-    normal,
-    numbers,
-    random_state,
-    tokens,
-    wanted_norms,
-)
+from autograder.suites.placement.inputs import close, numbers, random_state, tokens, wanted_norms
+from autograder.suites.vocabulary import normal
 from autograder.testing.compare import expect
 
 D = 5

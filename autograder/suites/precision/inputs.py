@@ -18,23 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autograder.suites.vocabulary import normal, uniform
 from autograder.testing.compare import ROUNDED_ONCE, expect
-from autograder.testing.later import later
 
 WIDTH = 64
 EPS = 1e-5
 LOOSE = 0.03  # of the largest expected value
-COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 3e-5
 WELFORD = "what welford returns"
-
-
-def normal(rng: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=rng, dtype=torch.float64)
-
-
-def uniform(rng: torch.Generator, low: float, high: float, *shape: int) -> Tensor:
-    return low + (high - low) * torch.rand(shape, generator=rng, dtype=torch.float64)
 
 
 def near(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -144,23 +135,3 @@ def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
     # One rounding: half a step (eps / 2 of the value), and float32's own error around it.
     half_step = 1.02 * torch.finfo(dtype).eps / 2
     expect(got.float(), want.float(), rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
-
-
-REACHES = "the answer to whether a gradient reaches {}"
-
-
-@later
-def reaches(found: Any, *inputs: Tensor) -> list[bool]:
-    """For each input, whether `found` holds a gradient of its shape and dtype."""
-    entries = list(found) if isinstance(found, (tuple, list)) else []
-    entries += [None] * (len(inputs) - len(entries))
-    return [
-        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
-        for g, t in zip(entries, inputs, strict=False)
-    ]
-
-
-@later
-def in_float32(value: Any) -> Any:
-    """A floating-point tensor in float32, where its dtype has tests of its own."""
-    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value

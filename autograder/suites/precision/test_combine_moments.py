@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.suites.precision.inputs import far, near, piece, uniform
+from autograder.suites.precision.inputs import far, near, piece
+from autograder.suites.vocabulary import uniform
 from autograder.testing.compare import expect
 
 Moments = tuple[int, Tensor, Tensor]

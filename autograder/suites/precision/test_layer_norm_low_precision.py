@@ -10,7 +10,6 @@ import torch
 from autograder.suites.precision.inputs import (
     EPS,
     LOOSE,
-    REACHES,
     WIDTH,
     expect_half,
     expect_rounded_once,
@@ -18,12 +17,11 @@ from autograder.suites.precision.inputs import (
     gradients,
     layer_norm,
     near,
-    normal,
-    reaches,
     share,
     signed,
     upstream,
 )
+from autograder.suites.vocabulary import REACHES, normal, reaches
 from autograder.testing.compare import expect
 
 HALF = (torch.float16, torch.bfloat16)

@@ -10,18 +10,15 @@ import torch
 from autograder.suites.precision.inputs import (
     EPS,
     LOOSE,
-    REACHES,
     WIDTH,
     far,
     gradients,
     layer_norm,
     near,
-    normal,
-    reaches,
     share,
-    uniform,
     upstream,
 )
+from autograder.suites.vocabulary import REACHES, normal, reaches, uniform
 from autograder.testing.compare import expect
 
 BIG = "the output for numbers near the largest of their dtype"

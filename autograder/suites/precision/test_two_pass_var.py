@@ -8,22 +8,17 @@ import pytest
 import torch
 
 from autograder.suites.precision.inputs import (
-    COARSE,
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
     expect_half,
     far,
     gradients,
-    in_float32,
     moments,
     near,
-    normal,
-    reaches,
     share,
-    uniform,
 )
+from autograder.suites.vocabulary import COARSE, REACHES, in_float32, normal, reaches, uniform
 from autograder.testing.compare import expect
 
 VAR = "the variance"

@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from autograder.suites.precision.inputs import LOOSE, WIDTH, expect_pair, far, moments, near, normal
+from autograder.suites.precision.inputs import LOOSE, WIDTH, expect_pair, far, moments, near
+from autograder.suites.vocabulary import normal
 from autograder.testing.compare import expect
 
 

@@ -17,23 +17,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autograder.suites.vocabulary import (
+    COARSE,
+    REACHES,
+    expect_half,
+    normal,
+    reaches,
+    uniform,
+)
 from autograder.testing.compare import ROUNDED_ONCE, expect
-from autograder.testing.later import later
 
 WIDTH = 64
 EPS = 1e-3
 LOOSE = 0.02  # of the largest expected value
-COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 HALF = (torch.float16, torch.bfloat16)
-
-
-def normal(rng: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=rng, dtype=torch.float64)
-
-
-def uniform(rng: torch.Generator, low: float, high: float, *shape: int) -> Tensor:
-    return low + (high - low) * torch.rand(shape, generator=rng, dtype=torch.float64)
 
 
 def rows(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -94,52 +92,12 @@ def gradients(
     return tuple(g.to(t.dtype) for g, t in zip(found, inputs, strict=True))
 
 
-def share(want: Tensor, part: float) -> dict[str, float]:
-    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
-    largest = float(want.double().abs().max()) if want.numel() else 0.0
-    return {"rtol": 0.0, "atol": part * largest + 1e-7}
-
-
-def expect_half(got: Any, want: Tensor, part: float, what: str = "the output") -> None:
-    """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
-
-    Known mistakes are recognised by values that agree to a few roundings of their dtype. For half
-    types that would be so coarse that right and wrong look alike; in float32 it is not.
-    """
-    expect(got, want, rtol=0, atol=1e9, what=what)
-    expect(got.float(), want.float(), **share(want, part), what=what)
-
-
 def expect_rounded_once(got: Any, want: Tensor, dtype: torch.dtype) -> None:
     """`got`, of the half type `dtype`, is the float32 tensor `want` after a single rounding."""
     expect_half(got, want.to(dtype), LOOSE)
     # One rounding: half a step (eps / 2 of the value), and float32's own error around it.
     half_step = 1.02 * torch.finfo(dtype).eps / 2
     expect(got.float(), want, rtol=half_step, atol=2e-5, what=ROUNDED_ONCE)
-
-
-REACHES = "the answer to whether a gradient reaches {}"
-
-
-@later
-def reaches(found: Any, *inputs: Tensor) -> list[bool]:
-    """For each input, whether `found` holds a gradient of its shape and dtype."""
-    entries = list(found) if isinstance(found, (tuple, list)) else []
-    entries += [None] * (len(inputs) - len(entries))
-    return [
-        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
-        for g, t in zip(entries, inputs, strict=False)
-    ]
-
-
-def expect_bfloat16_output(got: Any, want: Tensor) -> None:
-    """The output whose gradients are asked for: about right. Its dtype has tests of its own."""
-    expect(in_float32(got), want.float(), **share(want, COARSE), what="the output in bfloat16")
-
-
-@later
-def in_float32(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def expect_bfloat16_gradients(found: Any, want: Sequence[Tensor], *names: str) -> None:
@@ -150,18 +108,3 @@ def expect_bfloat16_gradients(found: Any, want: Sequence[Tensor], *names: str) -
     expect(reaches(found, *want), [True] * len(want), what=what)
     for i in reversed(range(len(want))):  # x, the hardest, comes last
         expect_half(found[i], want[i], COARSE, f"the gradient for {names[i]} in bfloat16")
-
-
-@later
-def gathered(inputs: Any, count: int, parameters: Any, names: Sequence[str]) -> list[Any]:
-    """The gradients of `count` inputs and of the parameters `names`; None where there is none."""
-    first = [*inputs, *[None] * count][:count]
-    return first + [parameters.get(name) for name in names]
-
-
-@later
-def text_list(value: Any) -> Any:
-    """A list of names in a fixed order; anything else as it is."""
-    if isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return sorted(value)
-    return value

@@ -12,23 +12,25 @@ from torch.func import functional_call
 import solutions.rmsnorm.rmsnorm as reference
 from autograder.suites.rmsnorm.inputs import (
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
-    expect_half,
     expect_rounded_once,
-    gathered,
     gradients,
-    normal,
-    reaches,
     rows,
     scales,
-    share,
     signed,
-    text_list,
     upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    expect_bfloat16_output,
+    expect_half,
+    gathered,
+    normal,
+    reaches,
+    share,
+    text_list,
 )
 from autograder.testing.compare import expect
 

@@ -12,21 +12,23 @@ from torch.func import functional_call
 import solutions.rmsnorm.rmsnorm as reference
 from autograder.suites.rmsnorm.inputs import (
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
     expect_rounded_once,
-    gathered,
     gradients,
+    rows,
+    signed,
+    upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    expect_bfloat16_output,
+    gathered,
     normal,
     reaches,
-    rows,
     share,
-    signed,
     text_list,
-    upstream,
 )
 from autograder.testing.compare import expect
 

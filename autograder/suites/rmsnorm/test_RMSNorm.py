@@ -13,24 +13,26 @@ import torch
 import solutions.rmsnorm.rmsnorm as reference
 from autograder.suites.rmsnorm.inputs import (
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
     exact,
     expect_bfloat16_gradients,
+    gradients,
+    positive_weight,
+    rows,
+    scales,
+    signed,
+    upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
     expect_bfloat16_output,
     expect_half,
     gathered,
-    gradients,
     normal,
-    positive_weight,
     reaches,
-    rows,
-    scales,
     share,
-    signed,
     text_list,
-    upstream,
 )
 from autograder.testing.compare import expect
 

@@ -11,23 +11,25 @@ import solutions.rmsnorm.rmsnorm as reference
 from autograder.suites.rmsnorm.inputs import (
     EPS,
     LOOSE,
-    REACHES,
     STRICT,
     WIDTH,
     exact,
     expect_bfloat16_gradients,
-    expect_bfloat16_output,
-    expect_half,
     expect_rounded_once,
     gradients,
-    normal,
     positive_weight,
-    reaches,
     rows,
     scales,
-    share,
     signed,
     upstream,
+)
+from autograder.suites.vocabulary import (
+    REACHES,
+    expect_bfloat16_output,
+    expect_half,
+    normal,
+    reaches,
+    share,
 )
 from autograder.testing.compare import expect
 

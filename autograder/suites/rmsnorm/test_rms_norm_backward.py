@@ -20,15 +20,13 @@ from autograder.suites.rmsnorm.inputs import (
     LOOSE,
     STRICT,
     WIDTH,
-    expect_half,
     gradients,
-    normal,
     positive_weight,
     rows,
     scales,
-    share,
     upstream,
 )
+from autograder.suites.vocabulary import expect_half, normal, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 import solutions.sequences.sequences as reference
+from autograder.suites.vocabulary import COARSE, REACHES, expect_half, reaches, share
 from autograder.testing.compare import expect, judging
 from autograder.testing.later import later
 from autograder.testing.verdict import LearnerError
@@ -25,7 +26,6 @@ from autograder.testing.verdict import LearnerError
 MANY = 64  # real tokens, from which on LOOSE forgives an unbiased variance
 EPS = 1e-3
 LOOSE = 0.025  # of the largest expected value
-COARSE = 0.1  # for gradients in bfloat16: room for code that computes in it throughout
 STRICT = 2e-5
 
 
@@ -84,11 +84,6 @@ def coarse(rng: torch.Generator, *shape: int) -> Tensor:
     return (200 + (torch.rand(shape, generator=rng) < 0.5).float()).bfloat16()
 
 
-def huge(rng: torch.Generator, *shape: int) -> Tensor:
-    """float16 numbers whose squares do not fit into float16 (at most 65504)."""
-    return (2e4 * torch.randn(shape, generator=rng)).clamp(-6e4, 6e4).half()
-
-
 def affine(
     rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
@@ -96,11 +91,6 @@ def affine(
     sign = torch.randint(0, 2, (2, d), generator=rng, dtype=torch.float64) * 2 - 1
     size = _uniform(rng, 2, d)
     return ((0.5 + 1.5 * size[0]) * sign[0]).to(dtype), ((1 + 2 * size[1]) * sign[1]).to(dtype)
-
-
-def plain(d: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    """weight and bias that change nothing."""
-    return torch.ones(d, dtype=dtype), torch.zeros(d, dtype=dtype)
 
 
 def upstream(rng: torch.Generator, like: Tensor) -> Tensor:
@@ -137,12 +127,6 @@ def wanted_norm(x: Tensor, *rest: Any) -> Tensor:
     return reference.masked_batch_norm(*map(wide, (x, *rest))).to(x.dtype)
 
 
-def share(want: Tensor, part: float) -> dict[str, float]:
-    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
-    largest = float(want.double().abs().max()) if want.numel() else 0.0
-    return {"rtol": 0.0, "atol": part * largest + 1e-7}
-
-
 @judging
 def expect_pair(
     got: Any, want: tuple[Tensor, Tensor], parts: Sequence[float | None], names: Sequence[str]
@@ -157,16 +141,6 @@ def expect_pair(
             expect(found, right, **share(right, part), what=name)
 
 
-def expect_half(got: Any, want: Tensor, part: float, what: str) -> None:
-    """`expect` for a float16 or bfloat16 `want`: its form first, then its values as float32.
-
-    Known mistakes are recognised by values that agree to a few roundings of their dtype. For half
-    types that would be so coarse that right and wrong look alike; in float32 it is not.
-    """
-    expect(got, want, rtol=0, atol=1e9, what=what)
-    expect(got.float(), want.float(), **share(want, part), what=what)
-
-
 def refuses(call: Callable[[], Any]) -> bool:
     """Whether `call` raises a ValueError. Other failures go on, but for those a check may raise."""
     try:
@@ -176,20 +150,6 @@ def refuses(call: Callable[[], Any]) -> bool:
             raise
         return error.kind == "ValueError"
     return False
-
-
-REACHES = "the answer to whether a gradient reaches {}"
-
-
-@later
-def reaches(found: Any, *inputs: Tensor) -> list[bool]:
-    """For each input, whether `found` holds a gradient of its shape and dtype."""
-    entries = list(found) if isinstance(found, (tuple, list)) else []
-    entries += [None] * (len(inputs) - len(entries))
-    return [
-        isinstance(g, Tensor) and (g.shape, g.dtype) == (t.shape, t.dtype)
-        for g, t in zip(entries, inputs, strict=False)
-    ]
 
 
 def expect_bfloat16_output(got: Any, want: Tensor) -> None:

@@ -19,27 +19,22 @@ from autograder.suites.sequences.inputs import (
     EPS,
     LOOSE,
     MANY,
-    REACHES,
     STRICT,
     affine,
     coarse,
     expect_bfloat16_gradients,
     expect_bfloat16_output,
-    expect_half,
     holes,
-    huge,
     littered,
     mask_of,
     padded,
-    plain,
-    reaches,
     refuses,
     sentences,
-    share,
     upstream,
     wanted_norm,
     wide,
 )
+from autograder.suites.vocabulary import REACHES, expect_half, huge, plain, reaches, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

@@ -12,28 +12,24 @@ import torch
 
 import solutions.sequences.sequences as reference
 from autograder.suites.sequences.inputs import (
-    COARSE,
     LOOSE,
     MANY,
-    REACHES,
     STRICT,
     coarse,
     expect_bfloat16_gradients,
     expect_pair,
     holes,
-    huge,
     in_float32,
     kept,
     littered,
     mask_of,
     padded,
-    reaches,
     refuses,
     sentences,
-    share,
     upstream,
     wanted_statistics,
 )
+from autograder.suites.vocabulary import COARSE, REACHES, huge, reaches, share
 from autograder.testing.compare import expect
 
 NAMES = ("the mean", "the variance")

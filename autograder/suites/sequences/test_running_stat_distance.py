@@ -13,11 +13,11 @@ from autograder.suites.sequences.inputs import (
     STRICT,
     coarse,
     expect_pair,
-    huge,
     refuses,
     sentences,
     wanted_statistics,
 )
+from autograder.suites.vocabulary import huge
 from autograder.testing.compare import expect
 
 MEANS = (LOOSE, None)  # the variances are left to other tests

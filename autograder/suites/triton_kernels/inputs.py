@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from autograder.suites.vocabulary import normal, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 
@@ -40,10 +41,6 @@ def rows(rng: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) 
     return (mean + spread * normal(rng, *shape)).to(dtype)
 
 
-def normal(rng: torch.Generator, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=rng, dtype=torch.float64)
-
-
 def level(rng: torch.Generator) -> Tensor:
     """float32 rows far from 0 whose mean and deviations float32 holds exactly, (3, WIDTH).
 
@@ -52,15 +49,6 @@ def level(rng: torch.Generator) -> Tensor:
     mean = torch.randint(8000, 16000, (3, 1), generator=rng)
     step = torch.randint(1, 33, (3, WIDTH // 2), generator=rng) / 8
     return torch.stack([mean + step, mean - step], -1).flatten(-2)
-
-
-def affine(
-    rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32
-) -> tuple[Tensor, Tensor]:
-    """weight (D,) of both signs with magnitudes 0.5 to 2, and bias (D,) with magnitudes 1 to 3."""
-    sign = torch.randint(0, 2, (2, d), generator=rng, dtype=torch.float64) * 2 - 1
-    size = torch.rand((2, d), generator=rng, dtype=torch.float64)
-    return ((0.5 + 1.5 * size[0]) * sign[0]).to(dtype), ((1 + 2 * size[1]) * sign[1]).to(dtype)
 
 
 def strided(rng: torch.Generator, d: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
@@ -172,12 +160,6 @@ def parts(got: Any, *names: str) -> Any:
         f"The result is not {len(names)} values; return {', '.join(names)}."
     )
     return got
-
-
-def share(want: Tensor, part: float) -> dict[str, float]:
-    """Tolerance of `expect`: `part` of the largest expected value, for every element."""
-    largest = float(want.double().abs().max()) if want.numel() else 0.0
-    return {"rtol": 0.0, "atol": part * largest + 1e-7}
 
 
 def close(got: Any, want: Tensor, part: float, what: str) -> None:

@@ -18,13 +18,11 @@ from autograder.suites.triton_kernels.inputs import (
     STRICT,
     WIDTH,
     add_norm,
-    affine,
     close,
     launched,
     layer_norm,
     level,
     moved,
-    normal,
     off_axis,
     parts,
     rewritten,
@@ -32,6 +30,7 @@ from autograder.suites.triton_kernels.inputs import (
     rows,
     strided,
 )
+from autograder.suites.vocabulary import affine, normal
 from autograder.testing.compare import expect
 
 NAMES = ("y", "s", "mean", "rstd")

@@ -23,7 +23,6 @@ from autograder.suites.triton_kernels.inputs import (
     launched,
     level,
     moved,
-    normal,
     off_axis,
     parts,
     rewritten,
@@ -35,6 +34,7 @@ from autograder.suites.triton_kernels.inputs import (
     swapped,
     upstream,
 )
+from autograder.suites.vocabulary import normal
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

@@ -17,23 +17,21 @@ from autograder.suites.triton_kernels.inputs import (
     SECOND_AXIS,
     STRICT,
     WIDTH,
-    affine,
     close,
     forward,
     launched,
     layer_norm,
     level,
     moved,
-    normal,
     off_axis,
     parts,
     rewritten,
     rounded_once,
     rows,
-    share,
     strided,
     swapped,
 )
+from autograder.suites.vocabulary import affine, normal, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

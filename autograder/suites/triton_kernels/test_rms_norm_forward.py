@@ -17,20 +17,18 @@ from autograder.suites.triton_kernels.inputs import (
     SECOND_AXIS,
     STRICT,
     WIDTH,
-    affine,
     close,
     launched,
     moved,
-    normal,
     off_axis,
     parts,
     rewritten,
     rms_norm,
     rounded_once,
     rows,
-    share,
     strided,
 )
+from autograder.suites.vocabulary import affine, normal, share
 from autograder.testing.compare import expect
 from autograder.testing.later import later
 

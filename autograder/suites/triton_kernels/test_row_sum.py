@@ -15,12 +15,11 @@ from autograder.suites.triton_kernels.inputs import (
     STRICT,
     launched,
     moved,
-    normal,
     off_axis,
     rows,
-    share,
     strided,
 )
+from autograder.suites.vocabulary import normal, share
 from autograder.testing.compare import expect
 
 
