@@ -6,7 +6,6 @@ Exit code 0: every submission was graded, whatever the scores. 1: some could not
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
@@ -15,13 +14,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
 
 from . import __version__, course
 from .course import ROOT
 from .errors import EngineError
-from .gradebook.bookkeeper import Bookkeeper
 from .grading import engine
+from .grading.class_run import ClassRun
 
 GRADED, SOME_UNGRADED, BAD_USAGE = 0, 1, 2
 
@@ -129,33 +127,20 @@ def _grade(options: argparse.Namespace) -> int:
     folder = options.submitted or options.course / "submitted"
     submitted = engine.submissions(folder, options.assignment)
     results = _results_folder(options)
-    progress = Progress(len(submitted), sys.stderr)
-    gradebook = Bookkeeper(None if options.no_gradebook else options.course, options.assignment)
-
-    def on_result(result: dict[str, Any], path: Path | None) -> None:
-        gradebook.add(result, path)
-        progress.step(result["status"] == "graded")
-
-    def on_class(graded: dict[str, Any]) -> None:
-        from .reports import report  # late: it is not needed for the first grade
-
-        gradebook.flush()
-        progress.close()
-        report.write_report(graded, results, _handed_out(options))
-        _remove_old_pages(graded, results)
-        if options.json:
-            options.json.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(results / "results.json", options.json)
 
     def cluster() -> engine.Units:
         from .cluster import Cluster
 
         return Cluster(options.assignment, options.dask, options.weak)
 
+    run = ClassRun(
+        options.assignment, options.course, results, len(submitted), sys.stderr,
+        gradebook=not options.no_gradebook, copy=options.json,
+    )  # fmt: skip
     graded = engine.grade(
         options.assignment, submitted, results=results, jobs=options.jobs, seed=options.seed,
         weak=options.weak, elsewhere=cluster if options.dask is not None else None,
-        on_result=on_result, on_class=on_class,
+        on_result=run.add, on_class=run.finish,
     ).as_dict()  # fmt: skip
     from .reports import report
 
@@ -173,46 +158,10 @@ def _grade(options: argparse.Namespace) -> int:
     print(f"feedback:    {_shown(results / 'feedback')}/<student>.html")
     seconds = time.monotonic() - started
     print(f"graded {len(submitted)} submissions in {seconds:.1f} s, seed {options.seed}")
-    for trouble in gradebook.troubles:
+    for trouble in run.troubles:
         print(f"autograder: {trouble}", file=sys.stderr)
     ungraded = [s for s in graded["submissions"] if s["status"] != "graded"]
-    return SOME_UNGRADED if ungraded or gradebook.troubles else GRADED
-
-
-def _handed_out(options: argparse.Namespace) -> Path | None:
-    """The notebook that this course released, or the suite's own where the course has none."""
-    from .gradebook.writer import released_notebook
-    from .reading.released import read_released
-
-    def of_the_course() -> Path:
-        return released_notebook(options.course, options.assignment)
-
-    def of_the_suite() -> Path:
-        return ROOT / "exercises" / options.assignment / f"{options.assignment}.ipynb"
-
-    for place in (of_the_course, of_the_suite):
-        with contextlib.suppress(Exception):  # what is wrong with it, the gradebook says
-            path = place()
-            read_released(path)
-            return path
-    return None
-
-
-def _remove_old_pages(graded: dict[str, Any], results: Path) -> None:
-    """Remove the pages of students who are no longer there, and what a killed run left of one.
-
-    `feedback` would hand them out. The results themselves stay in units/ and in the gradebook.
-    """
-    from .reports import report
-
-    current = {page.stem for _, page in report.student_pages(graded, results)}
-    for folder, suffix in ((results / "feedback", ".html"), (results / "gradescope", ".json")):
-        for path in folder.iterdir():
-            old = path.suffix == suffix and path.stem not in current
-            if old or path.name.startswith("."):
-                path.unlink()
-    for path in results.glob(".*.*"):  # not .lock
-        path.unlink()
+    return SOME_UNGRADED if ungraded or run.troubles else GRADED
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -297,37 +246,3 @@ def _shown(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
-
-
-class Progress:
-    """Count, failures and time left: a bar on a terminal, plain lines in a log."""
-
-    def __init__(self, total: int, stream: TextIO) -> None:
-        self._total, self._stream = total, stream
-        self._done = self._failed = 0
-        self._started = time.monotonic()
-        self._bar = stream.isatty()
-        self._told = 0.0
-
-    def step(self, ok: bool) -> None:
-        self._done += 1
-        self._failed += not ok
-        now = time.monotonic()
-        if self._bar:
-            self._stream.write("\r\x1b[K" + self._line(now))
-            self._stream.flush()
-        elif now - self._told >= 10 or self._done == self._total:
-            self._told = now
-            print(self._line(now), file=self._stream, flush=True)
-
-    def _line(self, now: float) -> str:
-        left = (now - self._started) / self._done * (self._total - self._done)
-        text = f"{self._done}/{self._total} graded, {self._failed} could not be"
-        if self._bar:
-            filled = 24 * self._done // self._total
-            text = f"[{'#' * filled}{'.' * (24 - filled)}] {text}"
-        return f"{text}, about {left:.0f} s left" if self._done < self._total else text
-
-    def close(self) -> None:
-        if self._bar:
-            self._stream.write("\n")

@@ -25,7 +25,7 @@ KNOWS = {
     "autograder.gradebook": {"autograder.reading", "autograder.reports"},
     "autograder.grading": {
         "autograder.reading", "autograder.forbidden", "autograder.testing", "autograder.worker",
-        "autograder.sandbox", "kernel_sanitizer",
+        "autograder.sandbox", "autograder.gradebook", "autograder.reports", "kernel_sanitizer",
     },
     "autograder.collect": {"autograder.reading"},
     "autograder.cluster": {
