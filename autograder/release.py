@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from .course import ROOT
+from .files import renew
 from .testing import allowance
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -142,7 +143,7 @@ def release(
                 f"{assignment}: {path.relative_to(root)} holds an answer to {answered}; "
                 "copy it elsewhere, then run python -m autograder.release --force"
             )
-    _replace(path, content)
+    renew(path, content)
     return path
 
 
@@ -353,7 +354,7 @@ def _write_source(assignment: str, root: Path, target: Path) -> Path:
 
     text = nbformat.writes(_source_notebook(assignment, root)) + "\n"
     path = target / "build" / "source" / assignment / f"{assignment}.ipynb"
-    _replace(path, text.encode())
+    renew(path, text.encode())
     return path
 
 
@@ -450,16 +451,6 @@ def _answered(path: Path) -> str | None:
     except Exception:  # not a notebook: nobody's answers are lost with it
         return None
     return None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file by rename, so that no reader sees half of it; leave an equal file alone."""
-    if path.is_file() and path.read_bytes() == content:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_bytes(content)
-    fresh.replace(path)
 
 
 if __name__ == "__main__":

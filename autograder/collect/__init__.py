@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import os
 import stat
 import tempfile
 import unicodedata
@@ -27,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..errors import EngineError
+from ..files import write_whole
 from ..reading import submission
 from ..reading.notebook import one_line
 from .archive import (
@@ -394,11 +394,11 @@ class _Store:
             note = "; ".join(filter(None, [f"the earlier one is kept as {kept}", note]))
         # The time first: if this is cut short, the next run sees other bytes and goes on.
         self._write_time(stamp, time)
-        _replace(target, data)
+        write_whole(target, data, durable=True)
         return note
 
     def _write_time(self, stamp: Path, time: datetime | None) -> None:
-        _replace(stamp, (time or self._fallback).strftime(_TIME).encode())
+        write_whole(stamp, (time or self._fallback).strftime(_TIME).encode(), durable=True)
 
 
 def _plain_bytes(path: Path) -> bytes | None:
@@ -426,24 +426,8 @@ def _keep(folder: Path, target: Path, stamp: Path, before: bytes) -> str:
         there = _plain_bytes(kept)
         if there is None:
             with contextlib.suppress(FileNotFoundError):
-                _replace(folder / (TIMESTAMP + suffix), stamp.read_bytes())
-            _replace(kept, before)
+                write_whole(folder / (TIMESTAMP + suffix), stamp.read_bytes(), durable=True)
+            write_whole(kept, before, durable=True)
         if there is None or there == before:
             return kept.name
     raise Refused(f"{_MAX_PREVIOUS} earlier submissions are kept already: move some away")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, in place of whatever has the name."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".collect-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +28,7 @@ from sqlalchemy.orm import Session, with_polymorphic
 from traitlets.config import Config, PyFileConfigLoader
 
 from .. import student_ids
+from ..files import renew
 from ..reading import released as handed_out
 from ..reading import submission
 from ..reports import words
@@ -208,9 +208,9 @@ class Writer:
         target = self._folder(self.course.autograded_directory, entry.student)
         mode = 0o664 if self.course.groupshared else 0o444
         if put_notebook:
-            _put(target / f"{self.assignment}.ipynb", autograded.dumps(entry.notebook), mode)
+            renew(target / f"{self.assignment}.ipynb", autograded.dumps(entry.notebook), mode=mode)
         if entry.stamp.text is not None:
-            _put(target / TIMESTAMP, entry.stamp.text, mode)
+            renew(target / TIMESTAMP, entry.stamp.text, mode=mode)
 
     def _folder(self, step: str, student: str) -> Path:
         return Path(self.course.format_path(step, student, self.assignment))
@@ -412,23 +412,3 @@ def _source_cell(cell: NotebookNode, notebook_id: str) -> api.SourceCell:
         source=cell.source,
         checksum=cell.metadata.nbgrader.get("checksum"),
     )
-
-
-def _put(path: Path, content: str, mode: int) -> None:
-    """Make `path` hold `content`, whole or not at all; leave it alone when it does already."""
-    data = content.encode("utf-8")
-    try:
-        if path.read_bytes() == data:
-            return
-    except OSError:
-        pass
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

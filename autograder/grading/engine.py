@@ -337,7 +337,11 @@ class _Store:
 
     def write(self, key: str, result: Mapping[str, Any]) -> None:
         unit = {"digest": _digest(key, result), "result": result}
-        write_whole(self._folder / f"{key}.json", json.dumps(unit))
+        path = self._folder / f"{key}.json"
+        try:
+            write_whole(path, json.dumps(unit), durable=True)
+        except OSError as error:
+            raise EngineError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _digest(key: str, result: Mapping[str, Any]) -> str:

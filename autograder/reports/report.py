@@ -12,7 +12,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ..files import write_whole
 from ..reading import similar
 from ..reading.released import grade_id, is_written, read_released, released_points
 from .summary import VERDICTS, protections, summarize
@@ -67,15 +67,15 @@ def write_report(
     shared["written"] = _written_questions(released)
     shared["alike"] = similar.groups(submissions)
 
-    _write(out_dir / "results.json", to_json(ordered))
-    _write(out_dir / "scores.csv", to_csv(ordered, summary))
+    write_whole(out_dir / "results.json", to_json(ordered))
+    write_whole(out_dir / "scores.csv", to_csv(ordered, summary))
     for submission, row in zip(submissions, summary.rows, strict=True):
         name = names[submission["student"]]
         page = pages.render("feedback.html.j2", submission=submission, row=row, **shared, up="../")
-        _write(out_dir / "feedback" / f"{name}.html", page)
-        _write(out_dir / "gradescope" / f"{name}.json", to_gradescope(submission))
+        write_whole(out_dir / "feedback" / f"{name}.html", page)
+        write_whole(out_dir / "gradescope" / f"{name}.json", to_gradescope(submission))
     # Last, so that a class page never links to pages that are not there.
-    _write(out_dir / "index.html", pages.render("index.html.j2", **shared, up=""))
+    write_whole(out_dir / "index.html", pages.render("index.html.j2", **shared, up=""))
 
 
 def file_names(students: Iterable[str]) -> dict[str, str]:
@@ -303,13 +303,6 @@ def _written_questions(released: Path | None) -> Mapping[str, float]:
     notebook = read_released(released)
     full = released_points(notebook)
     return {grade_id(cell): full[grade_id(cell)] for cell in notebook.cells if is_written(cell)}
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
 
 
 def student_pages(class_results: Mapping[str, Any], out_dir: Path) -> Sequence[tuple[str, Path]]:

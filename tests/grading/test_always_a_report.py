@@ -112,10 +112,10 @@ def locked(course: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def full(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_space(path: Path, *_: object) -> None:
+    def no_space(path: Path, *_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(writer, "_put", no_space)
+    monkeypatch.setattr(writer, "renew", no_space)
 
 
 def no_release(course: Path, _: pytest.MonkeyPatch) -> None:

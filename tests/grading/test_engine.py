@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from autograder.errors import EngineError
-from autograder.files import write_whole
 from autograder.grading import engine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,7 +213,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(EngineError, match="No space left on device"):
-        write_whole(tmp_path / "unit.json", "{}")
+        engine._Store(tmp_path).write("unit", {})
     assert list(tmp_path.iterdir()) == []
 
 
