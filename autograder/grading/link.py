@@ -171,9 +171,10 @@ def learner_error(
 ) -> Exception:
     """The exception that a reply's `error` tells of."""
     known = {"type": str, "cell": int, "line": int}
-    more = {"fault": dict, "denied": str}
+    more = {"fault": dict, "denied": str, "returned": str}
     kinds = {k: type(v) for k, v in error.items()} if type(error) is dict else {}
     if known | {k: more[k] for k in kinds if k in more} != kinds:
         return WorkerLost(Verdict.CRASHED, "The reply was not a reply.")
     fault = None if kernels is None else kernel_reply.checked(error.get("fault"), kernels)
-    return LearnerError(error["type"], error["cell"], error["line"], name, fault)
+    returned = error.get("returned", "")
+    return LearnerError(error["type"], error["cell"], error["line"], name, fault, returned)

@@ -50,14 +50,16 @@ class LearnerError(Exception):
     """The learner's code raised an exception of type `kind` in `cell` at `line` (0: not known).
 
     fault: what the kernel sanitizer found, where that was the reason.
+    returned: for the kind "Unsendable", the name of the type that cannot be sent.
     """
 
     def __init__(
-        self, kind: str, cell: int, line: int, name: str, fault: Fault | None = None
-    ) -> None:
+        self, kind: str, cell: int, line: int, name: str, fault: Fault | None = None,
+        returned: str = "",
+    ) -> None:  # fmt: skip
         super().__init__(kind)
         self.kind, self.cell, self.line, self.name = kind, cell, line, name
-        self.fault = fault
+        self.fault, self.returned = fault, returned
 
 
 class Refused(Exception):
@@ -146,9 +148,8 @@ def explain_error(
         if error.line and cell_name and cell_name != error.name:
             text = f"`{error.name}` calls `{cell_name}`, which is not implemented yet."
         return Outcome(Verdict.NOT_IMPLEMENTED, text)
-    if error.kind.startswith("Unsendable:"):
-        kind = error.kind.rpartition("a value of type ")[2]
-        what = _RETURNED.get(kind, "a value that is not plain data")
+    if error.kind == "Unsendable":
+        what = _RETURNED.get(error.returned, "a value that is not plain data")
         return Outcome(Verdict.WRONG, f"`{error.name}` returned {what}; return a dense CPU tensor.")
     if error.kind == "TooLarge":
         return Outcome(Verdict.WRONG, f"`{error.name}` returned far more data than asked for.")

@@ -75,6 +75,14 @@ class TooMuch(ProtocolError):
         self.header = header
 
 
+class Unsendable(TypeError):
+    """A value of a type that the protocol has no form for, by the name of the type."""
+
+    def __init__(self, returned: str) -> None:
+        super().__init__(f"a value of type {returned}")
+        self.returned = returned
+
+
 @dataclass
 class Allowance:
     """How many bytes a peer's frames may still hold, as sent and as built from what was sent."""
@@ -89,7 +97,8 @@ def encode(value: Any, body: list[bytes], depth: int = 0) -> Any:
     """Turn a value into JSON, adding the bytes of each of its tensors to `body`.
 
     Strides are sent along, so that a transposed, sliced or expanded tensor arrives as one.
-    Raises TypeError for a value that the protocol has no form for, ProtocolError for too much.
+    Raises TypeError for a value that the protocol has no form for (Unsendable where its type is to
+    be told), ProtocolError for too much.
     """
     if depth > MAX_DEPTH:
         raise TypeError("a value nested too deeply")
@@ -109,7 +118,7 @@ def encode(value: Any, body: list[bytes], depth: int = 0) -> Any:
         return {type(value).__name__: [encode(v, body, depth + 1) for v in value]}
     if issubclass(type(value), dict) and all(type(key) is str for key in dict.keys(value)):
         return {"dict": [[k, encode(v, body, depth + 1)] for k, v in dict.items(value)]}
-    raise TypeError(f"a value of type {type(value).__name__}")
+    raise Unsendable(type(value).__name__)
 
 
 def _encode_tensor(value: torch.Tensor, body: list[bytes]) -> dict[str, Any]:

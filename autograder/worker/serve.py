@@ -325,9 +325,10 @@ def _reply(sock: socket.socket, call: int, value: Any, error: Any, seen: list[st
     except protocol.ProtocolError:
         protocol.send(sock, header | {"error": {"type": "TooLarge", "cell": 0, "line": 0}})
     except Exception as unsendable:
-        # Not a value the protocol has a form for: say which type, as a type error of the result.
-        text = f"Unsendable:{type(unsendable).__name__}:{unsendable}"[:200]
-        protocol.send(sock, header | {"error": {"type": text, "cell": 0, "line": 0}})
+        # Not a value the protocol has a form for: say which type, as an error of the result.
+        returned = getattr(unsendable, "returned", "")[:100]
+        unsent = {"type": "Unsendable", "cell": 0, "line": 0, "returned": returned}
+        protocol.send(sock, header | {"error": unsent})
 
 
 if __name__ == "__main__":

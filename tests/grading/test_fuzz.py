@@ -280,7 +280,7 @@ GOOD_VALUES = [
 ]  # fmt: skip
 WORDS = st.sampled_from(
     ["tensor", "shape", "stride", "list", "tuple", "dict", "str", "float", "dtype", "nan", "call",
-     "error", "seen", "value", "type", "cell", "line", "ValueError", "Unsendable:a value of type x",
+     "error", "seen", "value", "type", "cell", "line", "ValueError", "Unsendable", "returned",
      "float64", "native_layer_norm", "weight", "\ud800", ""]
 )  # fmt: skip
 NUMBERS = st.one_of(

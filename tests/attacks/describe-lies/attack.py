@@ -14,7 +14,7 @@ def describe(error):
         {"type": f"STOLEN {last[0]}", "cell": 1, "line": 1},
         {"type": "ValueError", "cell": 3, "line": digits},
         {"type": "ValueError", "cell": digits, "line": -digits},
-        {"type": "Unsendable:x:a value of type STOLEN" + str(last[0]), "cell": 0, "line": 0},
+        {"type": "Unsendable", "cell": 0, "line": 0, "returned": "STOLEN" + str(last[0])},
         {"type": "<script>STOLEN</script>", "cell": 3, "line": 0},
         {"type": "ValueError", "cell": 3, "line": 1, "text": "STOLEN"},
         {"type": "\ud800", "cell": 3, "line": 0},
