@@ -13,12 +13,14 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from jupyter_cache import get_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 sys.path.append(str(ROOT / "book" / "_ext"))
 sys.path.append(str(ROOT / "book"))
 
+import all_cores  # noqa: E402
 import exercise_stub  # noqa: E402
 import figures  # noqa: E402
 import fresh_cache  # noqa: E402
@@ -245,6 +247,21 @@ def test_code_that_a_page_imports_decides_which_cache_is_used(tmp_path):
     assert fresh_cache.cache_key(tmp_path) == before
     file.write_text("a = 2\n")
     assert fresh_cache.cache_key(tmp_path) != before
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core runs one page at a time")
+def test_pages_run_side_by_side_and_a_failing_one_is_not_kept(tmp_path):
+    top = source("layernorm").partition("\n# ")[0]
+    cell = "```{{code-cell}} ipython3\n{}\n```\n"
+    meet = "import pathlib, time\npathlib.Path('{}').touch()\n" \
+           "while not pathlib.Path('{}').exists(): time.sleep(0.1)"  # fmt: skip
+    pages = [tmp_path / name for name in ("a.md", "b.md", "c.md")]
+    pages[0].write_text(top + cell.format(meet.format("a", "b")))
+    pages[1].write_text(top + cell.format(meet.format("b", "a")))
+    pages[2].write_text(top + cell.format("1 / 0"))
+    all_cores.execute(pages, str(tmp_path / "cache"), timeout=600)
+    kept = get_cache(str(tmp_path / "cache")).list_cache_records()
+    assert sorted(Path(record.uri).name for record in kept) == ["a.md", "b.md"]
 
 
 def test_printed_output_that_arrives_in_pieces_keeps_its_lines():
