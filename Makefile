@@ -10,6 +10,7 @@ PORT ?= 8000
 PYTEST_ARGS ?=
 JOBS ?= 4
 LAB_ARGS ?=
+LOCK_ARGS ?=
 
 BIN := $(if $(filter /%,$(VENV)),$(VENV),$(CURDIR)/$(VENV))/bin
 python := "$(BIN)/python"
@@ -22,14 +23,23 @@ export PYTHONNOUSERSITE := 1
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help setup demo test quick soak book serve lab exercises samples bench lint clean
+.PHONY: help setup lock demo test quick soak book serve lab exercises samples bench lint clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
 	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: ## make the Python environment (.venv) and install requirements.txt
+setup: ## make the Python environment (.venv) and install the pinned packages
 	@sh tools/setup.sh
+
+# uv finds versions for all Pythons and systems at once. It keeps what is in the list and still fits.
+# It does not install: it would pass over pip's settings, and so over a torch without CUDA there.
+lock: ## renew requirements-lock.txt (LOCK_ARGS=--upgrade takes newer versions)
+	@[ -x "$(BIN)/python" ] || sh tools/setup.sh
+	$(python) -m pip install --quiet --upgrade --target build/uv uv==0.13.9
+	build/uv/bin/uv pip compile requirements.txt --output-file requirements-lock.txt --quiet \
+	  --universal --python-version 3.11 --strip-extras --no-annotate --no-emit-index-url \
+	  --custom-compile-command "make lock" $(LOCK_ARGS)
 
 # Results and gradebook of the sample class stay apart from those of a real one.
 demo: setup ## grade the sample class, then build the book; say where to look

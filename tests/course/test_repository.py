@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 
 import pytest
@@ -93,6 +93,40 @@ def test_every_package_our_code_imports_is_a_requirement():
 
 def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+LOCKED = re.compile(r"([a-z0-9-]+)==([0-9][A-Za-z0-9.]*)( ; [a-zA-Z0-9_ .'()=!<>]+)?")
+
+
+def locked() -> dict[str, set[str]]:
+    """Package -> its versions in the lock list, of which the markers choose one."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / "requirements-lock.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            match = LOCKED.fullmatch(line)
+            assert match, f"no pin, or one with an address: {line}"
+            found.setdefault(match[1], set()).add(match[2])
+    return found
+
+
+def test_the_lock_list_has_every_direct_pin_and_no_other_version_of_it():
+    pins = [PIN.fullmatch(line) for line in requirement_lines()]
+    differs = {pin[1]: pin[3] for pin in pins if locked().get(_canonical(pin[1])) != {pin[3]}}
+    assert differs == {}, "renew it by `make lock`"
+
+
+def test_what_is_installed_is_what_the_lock_list_says():
+    differs, unpinned = {}, set()
+    for package in distributions():
+        versions = locked().get(_canonical(package.name))
+        if versions is None:
+            continue  # pip, and what a person has put there
+        if package.version.partition("+")[0] not in versions:  # torch 2.13.0+cpu
+            differs[package.name] = package.version
+        needs = [need for need in package.requires or () if "extra ==" not in need]
+        unpinned |= {_canonical(re.match(r"[\w.-]+", need)[0]) for need in needs} - set(locked())
+    present = {_canonical(package.name) for package in distributions()}
+    assert (differs, unpinned & present) == ({}, set()), "run `make setup`, or `make lock` first"
 
 
 def test_python_versions_agree_in_pyproject_setup_and_readme():
@@ -231,6 +265,20 @@ def _run_setup(venv: Path, **env: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def _environment(folder: Path, install: str) -> Path:
+    """An environment whose Python only answers set-up, and installs by a line of shell script."""
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin" / "python"
+    python.write_text(f"""#!/bin/sh
+case "$*" in
+*" pip install "*) {install} ;;
+*"import pip"*) echo 3.11.7 ;;
+esac
+""")
+    python.chmod(0o755)
+    return folder
+
+
 def test_too_little_disk_space_is_said_in_one_line_with_the_figures(tmp_path):
     done = _run_setup(tmp_path / "venv", MINIMUM_FREE_GB="100000000")
     assert done.returncode == 1
@@ -255,9 +303,44 @@ def test_no_network_is_said_in_one_line(tmp_path):
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "the package index cannot be reached" in done.stderr
-    # The next run starts over rather than trusting what was left.
-    assert (tmp_path / "venv" / ".installing").exists()
-    assert not (tmp_path / "venv" / ".installed").exists()
+    assert (tmp_path / "venv" / ".installed").read_text() == ""
+
+
+def test_what_pip_says_last_is_the_reason_in_one_line(tmp_path):
+    full = "echo Collecting torch; echo '[Errno 28] No space left on device'; exit 1"
+    done = _run_setup(_environment(tmp_path / "venv", full))
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "pip failed: [Errno 28] No space left on device; mend that" in done.stderr
+    assert (tmp_path / "venv" / "install.log").read_text().startswith("Collecting torch\n")
+
+
+def test_an_interrupted_installation_is_started_over(tmp_path):
+    venv = _environment(tmp_path / "venv", "kill -9 $PPID")
+    assert _run_setup(venv).returncode == -9
+    done = _run_setup(venv, MINIMUM_FREE_GB="100000000")  # which ends it after the first steps
+    assert f"starting {venv} over" in done.stdout
+    assert list(venv.iterdir()) == []
+
+
+def test_an_environment_is_left_alone_until_a_list_of_packages_changes(tmp_path):
+    (tmp_path / "tools").mkdir()
+    for name in ("tools/setup.py", "requirements.txt", "requirements-lock.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    venv = _environment(tmp_path / "venv", f'echo "$*" >> {tmp_path}/calls')
+
+    def installations() -> list[str]:
+        subprocess.run(
+            [sys.executable, str(tmp_path / "tools" / "setup.py")],
+            env=_bare_env(VENV=str(venv)), check=True,
+        )  # fmt: skip
+        return (tmp_path / "calls").read_text().splitlines()
+
+    (call,) = installations()
+    assert call.endswith(f"-r {tmp_path}/requirements.txt -c {tmp_path}/requirements-lock.txt")
+    assert len(installations()) == 1
+    for number, name in enumerate(("requirements.txt", "requirements-lock.txt"), 2):
+        (tmp_path / name).write_text("pytest==1.0\n")
+        assert len(installations()) == number
 
 
 # -- what is committed -------------------------------------------------------------------------
