@@ -38,7 +38,7 @@ NAMESPACES = {f"{n}-namespace" for n in watch.NAMESPACES.values()}
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("stand-in")
     (folder / "serve.py").write_text(STAND_IN)
-    return {"autograder.worker.serve": str(folder)}
+    return {"autograder.worker": str(folder)}
 
 
 @pytest.fixture(scope="module")

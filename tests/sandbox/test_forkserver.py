@@ -36,7 +36,7 @@ linux_only = pytest.mark.skipif(not linux.LINUX, reason="looks at processes in /
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("stand-in")
     (folder / "serve.py").write_text(STAND_IN)
-    return {"autograder.worker.serve": str(folder)}
+    return {"autograder.worker": str(folder)}
 
 
 MODES = {
@@ -225,7 +225,7 @@ def test_when_the_grader_is_killed_nothing_is_left(mode: str, packages: dict[str
 @linux_only
 def test_when_the_grader_is_killed_during_the_start_nothing_is_left(tmp_path: Path) -> None:
     (tmp_path / "serve.py").write_text("import time; time.sleep(3600)")
-    packages = {"autograder.worker.serve": str(tmp_path)}
+    packages = {"autograder.worker": str(tmp_path)}
     source = GRADER.format(project=str(PROJECT), worker=packages, options={})
     source = source.replace("workers =", "print(server._process.pid, flush=True)\nworkers =")
     grader = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
