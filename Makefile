@@ -53,13 +53,17 @@ demo: setup ## grade the sample class, then build the book; say where to look
 	@$(MAKE) --no-print-directory book
 	@echo "book:        _build/html/index.html (make serve shows it on localhost)"
 
-# What most changes break, and a submission from the notebook to the gradebook.
-QUICK := tests/course/test_rooms.py tests/reading tests/worker tests/testing/test_compare.py \
-  tests/testing/test_verdict.py tests/reports tests/grading/test_waiting.py \
-  tests/gradebook/test_gradebook.py tests/suites/test_every_suite.py
+# Something of every room, and a submission from the notebook to the gradebook. That every room is
+# there, and every file, is tested (tests/course/test_repository.py).
+QUICK := tests/course/test_repository.py tests/course/test_rooms.py tests/reading tests/worker \
+  tests/testing/test_compare.py tests/testing/test_verdict.py tests/forbidden/test_spellings.py \
+  tests/sandbox/test_system_calls.py tests/kernel_sanitizer tests/grading/test_waiting.py \
+  tests/reports tests/gradebook/test_gradebook.py tests/collect/test_collect.py \
+  tests/cluster/test_reply.py tests/suites/test_every_suite.py
 
 quick: setup lint ## lint, types, and a minute of tests: the loop while you work
-	$(python) -m pytest -q -n auto --maxprocesses $(JOBS) --dist loadfile $(QUICK) $(PYTEST_ARGS)
+	$(python) -m pytest -q -n auto --maxprocesses $(JOBS) --dist loadfile \
+	  -m 'not soak and not minutes' $(QUICK) $(PYTEST_ARGS)
 
 test: setup lint ## lint, then every test that fits into minutes
 	$(python) -m pytest -n auto --maxprocesses $(JOBS) --dist loadfile $(PYTEST_ARGS)

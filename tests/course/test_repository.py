@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import rooms
+
 ROOT = Path(__file__).resolve().parents[2]
 PIN = re.compile(
     r'([A-Za-z0-9_.-]+)(\[[a-z]+\])?==([0-9][A-Za-z0-9.]*)(; sys_platform == "linux")?'
@@ -179,6 +181,14 @@ def test_make_without_a_target_lists_every_target():
     assert done.returncode == 0
     listed = set(re.findall(r"^  ([a-z]+) ", done.stdout, re.MULTILINE))
     assert listed == targets()
+
+
+def test_the_quick_tests_are_there_and_touch_every_room():
+    names = re.search(r"^QUICK := (.*\n(?:  .*\n)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    quick = names[1].replace("\\", "").split()
+    assert [name for name in quick if not (ROOT / name).exists()] == []
+    touched = {name.split("/")[1] for name in quick}
+    assert {room.rpartition(".")[2] for room in rooms.rooms()} - touched == set()
 
 
 def test_ci_runs_what_the_readme_says():

@@ -133,6 +133,7 @@ def test_the_suite_takes_little_time(assignment):
 # -- mutants ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.minutes
 @ALL
 def test_changes_said_to_make_no_difference_make_none(assignment):
     found = {mutant.key: mutant for mutant in mutants.mutants(assignment)}
@@ -144,6 +145,7 @@ def test_changes_said_to_make_no_difference_make_none(assignment):
     assert [key for key in keys if not mutants.survives(assignment, found[key])] == []
 
 
+@pytest.mark.minutes
 @ALL
 def test_a_sample_of_small_changes_to_the_solution_is_noticed(assignment):
     reasons = mutants.explained(assignment)
